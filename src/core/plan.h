@@ -1,4 +1,5 @@
-// The plan, and the table through which core calls a backend. Core knows backends by this table alone.
+// The plan, and the table through which core calls a backend. Core knows backends by this table
+// alone.
 #ifndef ATTN_CORE_PLAN_H
 #define ATTN_CORE_PLAN_H
 
@@ -13,8 +14,8 @@ struct attn_plan {
     attn_context_t *context;
     const attn_backend_ops_t *backend;
     attn_op_t op;
-    // Checked and resolved: no ATTN_STRIDE_AUTO, scale a number, causal folded into window_right, windows that cannot
-    // hide a key are -1, dtypes of results set.
+    // Checked and resolved: no ATTN_STRIDE_AUTO, scale a number, causal folded into window_right,
+    // windows that cannot hide a key are -1, dtypes of results set.
     attn_desc_t desc;
     char kernel_name[ATTN_KERNEL_NAME_BYTES];
     size_t workspace_bytes;
@@ -22,9 +23,9 @@ struct attn_plan {
     attn_isa_t isa;
     int64_t tile_q;
     int64_t tile_kv;
-    int64_t num_splits;   // >= 1
-    int64_t split_keys;   // keys per split, a multiple of tile_kv
-    int32_t small_q;      // few query rows: the dims are the vector lanes
+    int64_t num_splits; // >= 1
+    int64_t split_keys; // keys per split, a multiple of tile_kv
+    int32_t small_q;    // few query rows: the dims are the vector lanes
 };
 
 // A growing text in the caller's buffer: counts what did not fit.
@@ -33,19 +34,24 @@ typedef struct attn_text {
     size_t bytes;
     size_t needed; // without the final 0
 } attn_text_t;
-__attribute__((format(printf, 2, 3))) void attn_text_add(attn_text_t *text, const char *format, ...);
+__attribute__((format(printf, 2, 3))) void attn_text_add(attn_text_t *text, const char *format,
+                                                         ...);
 
 struct attn_backend_ops {
     const char *name; // "cpu", "reference"
-    // Fills the plan's lower part from context, op and desc; fails with the reason if there is no kernel.
+    // Fills the plan's lower part from context, op and desc; fails with the reason if there is no
+    // kernel.
     attn_status_t (*choose)(attn_plan_t *plan);
     // Adds lines about a chosen plan.
     void (*explain)(const attn_plan_t *plan, attn_text_t *text);
     // Arguments are checked by core. workspace is 64-byte aligned.
-    attn_status_t (*forward)(const attn_plan_t *plan, const attn_forward_args_t *args, void *workspace, void *stream);
-    attn_status_t (*backward)(const attn_plan_t *plan, const attn_backward_args_t *args, void *workspace, void *stream);
-    attn_status_t (*merge)(const attn_context_t *context, const attn_merge_desc_t *desc, const float *o_part,
-                           const float *lse_part, void *o, float *lse, void *stream);
+    attn_status_t (*forward)(const attn_plan_t *plan, const attn_forward_args_t *args,
+                             void *workspace, void *stream);
+    attn_status_t (*backward)(const attn_plan_t *plan, const attn_backward_args_t *args,
+                              void *workspace, void *stream);
+    attn_status_t (*merge)(const attn_context_t *context, const attn_merge_desc_t *desc,
+                           const float *o_part, const float *lse_part, void *o, float *lse,
+                           void *stream);
     attn_status_t (*append)(const attn_context_t *context, const attn_append_desc_t *desc,
                             const attn_append_args_t *args, void *stream);
 };

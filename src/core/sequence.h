@@ -1,4 +1,5 @@
-// Where one sequence of a batch lies and how long it is: the one place that knows packed, dense, used and padded lengths.
+// Where one sequence of a batch lies and how long it is: the one place that knows packed, dense,
+// used and padded lengths.
 #ifndef ATTN_CORE_SEQUENCE_H
 #define ATTN_CORE_SEQUENCE_H
 
@@ -6,17 +7,18 @@
 #include "attn.h"
 
 typedef struct attn_sequence {
-    int64_t q_row;       // first row within the stride_b entry (packed: within the pack)
-    int64_t q_batch;     // factor of stride_b: b, or 0 when packed
-    int64_t rows_q;      // rows that outputs must be written for: seqused does not shorten it
+    int64_t q_row;   // first row within the stride_b entry (packed: within the pack)
+    int64_t q_batch; // factor of stride_b: b, or 0 when packed
+    int64_t rows_q;  // rows that outputs must be written for: seqused does not shorten it
     int64_t kv_row;
-    int64_t kv_batch;    // b, kv_batch_idx[b], or 0 when packed; paged: row of the page table
-    int64_t rows_kv;     // rows of K and V that belong to the sequence, for the gradients
+    int64_t kv_batch; // b, kv_batch_idx[b], or 0 when packed; paged: row of the page table
+    int64_t rows_kv;  // rows of K and V that belong to the sequence, for the gradients
     attn_mask_shape_t mask;
 } attn_sequence_t;
 
 // desc is a plan's, args are checked.
-static inline attn_sequence_t attn_sequence_at(const attn_desc_t *desc, const attn_forward_args_t *args, int64_t b)
+static inline attn_sequence_t attn_sequence_at(const attn_desc_t *desc,
+                                               const attn_forward_args_t *args, int64_t b)
 {
     attn_sequence_t seq;
     seq.q_batch = desc->varlen_q ? 0 : b;

@@ -1,11 +1,13 @@
-// Errors inside the library: a status is returned, its text is written once, by the function that first decides it.
+// Errors inside the library: a status is returned, its text is written once, by the function that
+// first decides it.
 #ifndef ATTN_CORE_STATUS_H
 #define ATTN_CORE_STATUS_H
 
 #include "attn.h"
 
 // Writes this thread's error text and returns status. The text names the argument and its value.
-__attribute__((format(printf, 2, 3))) attn_status_t attn_fail(attn_status_t status, const char *format, ...);
+__attribute__((format(printf, 2, 3))) attn_status_t attn_fail(attn_status_t status,
+                                                              const char *format, ...);
 
 // Returns a failure from the calling function if condition holds.
 #define ATTN_RETURN_IF(condition, status, ...)                                                     \

@@ -1,6 +1,6 @@
-// Which keys a row sees, and which tiles that makes empty, partial or full. Causal, windows, used lengths and left padding
-// all come down to one half-open interval of keys per row; mask tensors, bias and block lists are on top of it.
-// Pure functions for host and device.
+// Which keys a row sees, and which tiles that makes empty, partial or full. Causal, windows, used
+// lengths and left padding all come down to one half-open interval of keys per row; mask tensors,
+// bias and block lists are on top of it. Pure functions for host and device.
 #ifndef ATTN_SHARED_BLOCK_RANGE_H
 #define ATTN_SHARED_BLOCK_RANGE_H
 
@@ -43,7 +43,8 @@ ATTN_SHARED attn_range_t attn_row_kv_range(const attn_mask_shape_t *m, int64_t i
 }
 
 // Keys that any of the rows [i_begin, i_end) sees: both ends of a row's range grow with i.
-ATTN_SHARED attn_range_t attn_tile_kv_range(const attn_mask_shape_t *m, int64_t i_begin, int64_t i_end)
+ATTN_SHARED attn_range_t attn_tile_kv_range(const attn_mask_shape_t *m, int64_t i_begin,
+                                            int64_t i_end)
 {
     const int64_t first = i_begin + m->offset;
     const int64_t last = i_end - 1 + m->offset;
@@ -53,7 +54,8 @@ ATTN_SHARED attn_range_t attn_tile_kv_range(const attn_mask_shape_t *m, int64_t 
 }
 
 // Keys that all of the rows [i_begin, i_end) see: tiles inside need no mask code.
-ATTN_SHARED attn_range_t attn_tile_full_kv_range(const attn_mask_shape_t *m, int64_t i_begin, int64_t i_end)
+ATTN_SHARED attn_range_t attn_tile_full_kv_range(const attn_mask_shape_t *m, int64_t i_begin,
+                                                 int64_t i_end)
 {
     const int64_t first = i_begin + m->offset;
     const int64_t last = i_end - 1 + m->offset;
@@ -63,7 +65,8 @@ ATTN_SHARED attn_range_t attn_tile_full_kv_range(const attn_mask_shape_t *m, int
 }
 
 // Rows that see any of the keys [j_begin, j_end).
-ATTN_SHARED attn_range_t attn_tile_q_range(const attn_mask_shape_t *m, int64_t j_begin, int64_t j_end)
+ATTN_SHARED attn_range_t attn_tile_q_range(const attn_mask_shape_t *m, int64_t j_begin,
+                                           int64_t j_end)
 {
     const int64_t begin = m->window_right < 0 ? 0 : j_begin - m->window_right - m->offset;
     const int64_t end = m->window_left < 0 ? m->len_q : j_end + m->window_left - m->offset;

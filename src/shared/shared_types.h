@@ -1,4 +1,5 @@
-// What every file of src/shared includes: fixed-width integers on the host, and how its functions are declared on either side.
+// What every file of src/shared includes: fixed-width integers on the host, and how its functions
+// are declared on either side.
 #ifndef ATTN_SHARED_TYPES_H
 #define ATTN_SHARED_TYPES_H
 
