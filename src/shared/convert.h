@@ -1,10 +1,12 @@
-// Conversions between fp32 and the small floating types, bit exact: round to nearest, ties to even; NaN stays NaN (quiet,
-// upper payload bits kept) as the machines' own instructions do it. Integer arithmetic alone, so that neither the rounding
-// mode nor flush-to-zero of the calling thread changes a result. Kernels with conversion instructions use those; this is what
-// they must agree with.
+// Conversions between fp32 and the small floating types, bit exact: round to nearest, ties to even;
+// NaN stays NaN (quiet, upper payload bits kept) as the machines' own instructions do it. Integer
+// arithmetic alone, so that neither the rounding mode nor flush-to-zero of the calling thread
+// changes a result. Kernels with conversion instructions use those; this is what they must agree
+// with.
 //
-// Formats: IEEE 754 binary16, bfloat16, OCP 8-bit floating point specification (OFP8) rev. 1.0 for e4m3 and e5m2.
-// Overflow gives infinity; e4m3 has none and gives NaN, so that a value out of range is never mistaken for a number.
+// Formats: IEEE 754 binary16, bfloat16, OCP 8-bit floating point specification (OFP8) rev. 1.0 for
+// e4m3 and e5m2. Overflow gives infinity; e4m3 has none and gives NaN, so that a value out of range
+// is never mistaken for a number.
 #ifndef ATTN_SHARED_CONVERT_H
 #define ATTN_SHARED_CONVERT_H
 
@@ -40,8 +42,9 @@ ATTN_SHARED uint32_t attn_shift_round(uint32_t value, int32_t shift)
     return (value + (1u << (shift - 1)) - 1u + odd) >> shift;
 }
 
-// Magnitude of a finite fp32 in a format of so many mantissa bits and this exponent bias, without a limit above: the caller
-// compares with its largest code. A mantissa that rounds up carries into the exponent, which is right by construction.
+// Magnitude of a finite fp32 in a format of so many mantissa bits and this exponent bias, without a
+// limit above: the caller compares with its largest code. A mantissa that rounds up carries into
+// the exponent, which is right by construction.
 ATTN_SHARED uint32_t attn_small_magnitude(uint32_t magnitude, int32_t mantissa_bits, int32_t bias)
 {
     const int32_t exponent = (int32_t)(magnitude >> 23) - 127 + bias;
