@@ -1,11 +1,13 @@
-// consumer.c: a user's program, compiled as C and as C++ against an installed libattn. It uses the public header and
-// nothing of this tree, and checks one result that can be told without a calculator.
+// consumer.c: a user's program, compiled as C and as C++ against an installed libattn. It uses the
+// public header and nothing of this tree, and checks one result that can be told without a
+// calculator.
 #include <attn.h>
 
 #include <math.h>
 #include <stdio.h>
 
-// With q = 0 every key gets the same weight: the output is the mean of the values, the LSE log(number of keys).
+// With q = 0 every key gets the same weight: the output is the mean of the values, the LSE
+// log(number of keys).
 int main(void)
 {
     enum { KEYS = 4, DIM = 2 };
