@@ -10,21 +10,21 @@
 // X(enum suffix, bytes, name in messages and flags, name in safetensors, descr in .npy)
 // The .npy descr lacks its byte order mark. NumPy has no bfloat16 or fp8: ml_dtypes stores them as
 // raw void bytes, V2 and V1, which a reader cannot tell from other 2- or 1-byte types (npy.h).
-#define IO_DTYPES(X)                           \
-    X(F64, 8, "f64", "F64", "f8")              \
-    X(F32, 4, "f32", "F32", "f4")              \
-    X(F16, 2, "f16", "F16", "f2")              \
-    X(BF16, 2, "bf16", "BF16", "V2")           \
-    X(F8E4M3, 1, "f8e4m3", "F8_E4M3", "V1")    \
-    X(F8E5M2, 1, "f8e5m2", "F8_E5M2", "V1")    \
-    X(I64, 8, "i64", "I64", "i8")              \
-    X(I32, 4, "i32", "I32", "i4")              \
-    X(I16, 2, "i16", "I16", "i2")              \
-    X(I8, 1, "i8", "I8", "i1")                 \
-    X(U64, 8, "u64", "U64", "u8")              \
-    X(U32, 4, "u32", "U32", "u4")              \
-    X(U16, 2, "u16", "U16", "u2")              \
-    X(U8, 1, "u8", "U8", "u1")                 \
+#define IO_DTYPES(X)                                                                               \
+    X(F64, 8, "f64", "F64", "f8")                                                                  \
+    X(F32, 4, "f32", "F32", "f4")                                                                  \
+    X(F16, 2, "f16", "F16", "f2")                                                                  \
+    X(BF16, 2, "bf16", "BF16", "V2")                                                               \
+    X(F8E4M3, 1, "f8e4m3", "F8_E4M3", "V1")                                                        \
+    X(F8E5M2, 1, "f8e5m2", "F8_E5M2", "V1")                                                        \
+    X(I64, 8, "i64", "I64", "i8")                                                                  \
+    X(I32, 4, "i32", "I32", "i4")                                                                  \
+    X(I16, 2, "i16", "I16", "i2")                                                                  \
+    X(I8, 1, "i8", "I8", "i1")                                                                     \
+    X(U64, 8, "u64", "U64", "u8")                                                                  \
+    X(U32, 4, "u32", "U32", "u4")                                                                  \
+    X(U16, 2, "u16", "U16", "u2")                                                                  \
+    X(U8, 1, "u8", "U8", "u1")                                                                     \
     X(BOOL, 1, "bool", "BOOL", "b1")
 
 enum io_dtype {
@@ -32,7 +32,7 @@ enum io_dtype {
 #define IO_DTYPE_ENUM(suffix, bytes, name, safetensors, npy) IO_##suffix,
     IO_DTYPES(IO_DTYPE_ENUM)
 #undef IO_DTYPE_ENUM
-    IO_DTYPE_COUNT
+        IO_DTYPE_COUNT
 };
 
 // Bytes of one element; 0 for IO_DTYPE_NONE and values outside the list.

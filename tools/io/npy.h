@@ -20,8 +20,7 @@ struct io_npy_options {
 // errors: bad magic, version, header length or header text; unknown descr; a shape that is
 // negative, has more than IO_MAX_DIMS dims, overflows, or does not fit the data exactly.
 int io_npy_parse(const void *image, size_t image_bytes, const char *what,
-                 const struct io_npy_options *options, struct io_tensor *out,
-                 struct io_error *err);
+                 const struct io_npy_options *options, struct io_tensor *out, struct io_error *err);
 
 // The same for a file.
 int io_npy_read(const char *path, const struct io_npy_options *options, struct io_tensor *out,
