@@ -3,6 +3,7 @@ BUILD ?= build/release
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 CMAKE_ARGS ?=
+MAKEFLAGS += --no-print-directory
 
 configure = cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release $(CMAKE_ARGS)
 compile = cmake --build $(BUILD) -j $(JOBS)
