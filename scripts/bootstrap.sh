@@ -64,7 +64,15 @@ clang_runtime_package() {
     elif have_command apt-cache; then
         version=$(apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9]*\)$/\1/p' | head -n 1)
     fi
-    echo "libclang-rt-${version:-14}-dev"
+    # A machine whose package lists were never fetched cannot be asked; what its release ships is known.
+    if [ -z "$version" ]; then
+        case "$(sed -n 's/^\(ID\|VERSION_ID\)="\{0,1\}\([^"]*\)"\{0,1\}$/\2/p' /etc/os-release 2>/dev/null | sort | paste -sd ' ' -)" in
+        "24.04 ubuntu") version=18 ;;
+        "13 debian") version=19 ;;
+        *) version=14 ;;
+        esac
+    fi
+    echo "libclang-rt-$version-dev"
 }
 
 # Prints the packages whose check fails, each once.
