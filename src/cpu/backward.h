@@ -12,6 +12,7 @@ void attn_cpu_backward_choose(attn_plan_t *plan);
 size_t attn_cpu_backward_workspace(const attn_plan_t *plan);
 
 // Arguments are checked, workspace is 64-byte aligned and of the size above. Cannot fail.
-attn_status_t attn_cpu_backward(const attn_plan_t *plan, const attn_backward_args_t *args, void *workspace);
+attn_status_t attn_cpu_backward(const attn_plan_t *plan, const attn_backward_args_t *args,
+                                void *workspace);
 
 #endif

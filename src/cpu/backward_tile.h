@@ -1,0 +1,91 @@
+// What the portable part of the backward pass (backward_block.c) and its code per instruction set (backward_tmpl.h) share: one
+// tile of rows x keys with everything it reads and adds to. Scratch memory is laid out for the one matrix product, which
+// wants its right operand in panels of `panel` columns:
+//
+//   key block, loaded once per block             row block, loaded once per tile
+//   k_t    [block_keys/panel][d_qk][panel]       q      [rows][q_stride]
+//   v_t    [block_keys/panel][d_v][panel]        dout   [rows][dout_stride]
+//   k_rows [d_pad/panel][block_keys][panel]      lse    [rows], delta [rows]
+//
+//   S  = q x k_t          dP = dout x v_t        p = exp(S - lse),  ds = p * (dP - delta)         keys are the vector lanes
+//   dv_t += dout^T x p    dk_t += q^T x ds       dq += ds x k_rows                                shaped like v_t, k_t, q
+#ifndef ATTN_CPU_BACKWARD_TILE_H
+#define ATTN_CPU_BACKWARD_TILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../shared/block_range.h"
+#include "attn.h"
+
+// Masks cut the work of a tile in strips of so many rows by panels of keys.
+#define ATTN_CPU_BACKWARD_STRIP 16
+// The widest panel of any instruction set: block sizes and padded dims are multiples of it.
+#define ATTN_CPU_BACKWARD_PANEL_MAX 32
+
+typedef struct attn_cpu_backward_tile {
+    int64_t d_qk;
+    int64_t d_v;
+    int64_t block_keys; // room for keys in the key block
+    int64_t keys;       // keys in use, <= block_keys
+    const float *k_t;
+    const float *v_t;
+    const float *k_rows;
+    float *dk_t; // NULL: dk is not wanted
+    float *dv_t; // NULL: dv is not wanted
+
+    int64_t rows;
+    const float *q;
+    int64_t q_stride;
+    const float *dout;
+    int64_t dout_stride;
+    const float *lse;
+    const float *delta;
+    float *dq; // [rows][dq_stride], whole panels are written; NULL: dq is not wanted
+    int64_t dq_stride;
+
+    float *p; // [rows][tile_stride]
+    float *ds;
+    int64_t tile_stride;
+
+    float scale;
+    float softcap; // 0: off
+    int32_t
+        to_bias; // 1: ds is the gradient of the bias: without scale and the derivative of softcap
+    // 0: every row sees every key and nothing below is read but strip_keys
+    int32_t masked;
+    const attn_range_t *strip_keys; // keys that any row of a strip sees, from the block's first key
+    const float *row_begin;         // [rows] the keys that a row sees, from the block's first key
+    const float *row_end;
+    const float *add;  // [rows][tile_stride] of score_tile.h, or NULL
+    const float *keep; // [rows][tile_stride] of score_tile.h, or NULL
+} attn_cpu_backward_tile_t;
+
+// Rows of an operand in memory, of the tensor's dtype, stride_s and stride_d.
+typedef struct attn_cpu_rows {
+    const attn_tensor_t *tensor;
+    unsigned char *data; // element (0, 0)
+    int64_t rows;
+    int64_t cols;
+} attn_cpu_rows_t;
+
+typedef struct attn_cpu_backward_kernels {
+    int32_t panel;
+    // Copy between memory and fp32 rows at values[row * stride + col].
+    void (*load)(const attn_cpu_rows_t *from, float *values, int64_t stride);
+    void (*store)(const attn_cpu_rows_t *to, const float *values, int64_t stride);
+    // Rows [cols of panel] to columns and back: transposed[col][panel], rows <= panel; missing rows become 0.
+    void (*transpose_in)(const float *values, int64_t stride, int64_t rows, int64_t cols,
+                         float *transposed);
+    void (*transpose_out)(const float *transposed, int64_t rows, int64_t cols, float *values,
+                          int64_t stride);
+    // delta[row] = dot(a[row], b[row])
+    void (*row_dots)(const float *a, const float *b, int64_t stride, int64_t rows, int64_t cols,
+                     float *delta);
+    // Fills p and ds where strip_keys says so; hidden elements become exactly 0.
+    void (*scores)(const attn_cpu_backward_tile_t *tile);
+    // Adds p and ds to dv_t, dk_t, dq.
+    void (*accumulate)(const attn_cpu_backward_tile_t *tile);
+} attn_cpu_backward_kernels_t;
+
+#endif
