@@ -25,6 +25,13 @@ typedef struct gemm_operands {
 
 #define GEMM_INLINE static inline __attribute__((always_inline))
 
+// A loop over a strip's rows, whose count is a constant: whole, or the accumulators would live in memory.
+#ifdef __clang__
+#define GEMM_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define GEMM_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 // rows, and a_row or a_col where they are 1, are constants after inlining: the arrays become registers.
 GEMM_INLINE void gemm_strip(const int rows, int64_t k_count, const gemm_operands_t *g, int64_t i,
                             int64_t a_row, int64_t a_col)
@@ -34,7 +41,7 @@ GEMM_INLINE void gemm_strip(const int rows, int64_t k_count, const gemm_operands
     float *c = g->c + i * g->c_row;
     const float *a = g->a + i * a_row;
     const float *b = g->b;
-#pragma GCC unroll 16
+    GEMM_UNROLL
     for (int r = 0; r < rows; r++) {
         c0[r] = g->accumulate ? vf_load(c + r * g->c_row) : vf_set1(0.0f);
         c1[r] = g->accumulate ? vf_load(c + r * g->c_row + VF_LANES) : vf_set1(0.0f);
@@ -43,7 +50,7 @@ GEMM_INLINE void gemm_strip(const int rows, int64_t k_count, const gemm_operands
     for (int64_t k = 0; k < k_count; k++) {
         const vf b0 = vf_load(b);
         const vf b1 = vf_load(b + VF_LANES);
-#pragma GCC unroll 16
+        GEMM_UNROLL
         for (int r = 0; r < rows; r++) {
             const vf x = vf_set1(a[r * a_row]);
             c0[r] = vf_fma(x, b0, c0[r]);
@@ -52,7 +59,7 @@ GEMM_INLINE void gemm_strip(const int rows, int64_t k_count, const gemm_operands
         a += a_col;
         b += b_row;
     }
-#pragma GCC unroll 16
+    GEMM_UNROLL
     for (int r = 0; r < rows; r++) {
         vf_store(c + r * g->c_row, c0[r]);
         vf_store(c + r * g->c_row + VF_LANES, c1[r]);

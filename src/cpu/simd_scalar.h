@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "half_float.h"
+#include "../shared/convert.h"
 
 #define VF_LANES 4
 // 4 rows x 2 accumulators, 2 vectors of B, a broadcast and a product: 12 of SSE2's 16 registers.
@@ -204,30 +204,35 @@ static inline vm vm_from_bits(uint32_t bits)
     return (vi_set1((int32_t)bits) & lane_bit) == lane_bit;
 }
 
+// Through copies, since rows may lie at odd addresses.
 static inline vf vf_load_f16(const uint16_t *p)
 {
-    return (vf){attn_f16_to_f32(p[0]), attn_f16_to_f32(p[1]), attn_f16_to_f32(p[2]),
-                attn_f16_to_f32(p[3])};
+    uint16_t h[VF_LANES];
+    memcpy(h, p, sizeof h);
+    return (vf){attn_f16_to_f32(h[0]), attn_f16_to_f32(h[1]), attn_f16_to_f32(h[2]),
+                attn_f16_to_f32(h[3])};
 }
 
 static inline void vf_store_f16(uint16_t *p, vf a)
 {
-    for (int l = 0; l < VF_LANES; l++) {
-        p[l] = attn_f32_to_f16(a[l]);
-    }
+    const uint16_t h[VF_LANES] = {attn_f32_to_f16(a[0]), attn_f32_to_f16(a[1]),
+                                  attn_f32_to_f16(a[2]), attn_f32_to_f16(a[3])};
+    memcpy(p, h, sizeof h);
 }
 
 static inline vf vf_load_bf16(const uint16_t *p)
 {
-    const vi wide = {p[0], p[1], p[2], p[3]};
+    uint16_t h[VF_LANES];
+    memcpy(h, p, sizeof h);
+    const vi wide = {h[0], h[1], h[2], h[3]};
     return (vf)(wide << 16);
 }
 
 static inline void vf_store_bf16(uint16_t *p, vf a)
 {
-    for (int l = 0; l < VF_LANES; l++) {
-        p[l] = attn_f32_to_bf16(a[l]);
-    }
+    const uint16_t h[VF_LANES] = {attn_f32_to_bf16(a[0]), attn_f32_to_bf16(a[1]),
+                                  attn_f32_to_bf16(a[2]), attn_f32_to_bf16(a[3])};
+    memcpy(p, h, sizeof h);
 }
 
 #endif

@@ -1,0 +1,62 @@
+// What a forward run hands to the code of an instruction set: the problem, how it is cut into tasks, and scratch memory.
+//
+// Query heads that share a K/V head form a group, and their rows are packed: packed row r of a group is query row r / group of
+// the group's head r % group. A panel is as many packed rows as the matrix product has lanes; a task is a few panels of one
+// (sequence, K/V head) that share each loaded tile of keys, or with split keys one piece of the keys of them.
+#ifndef ATTN_CPU_FORWARD_TASK_H
+#define ATTN_CPU_FORWARD_TASK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../core/plan.h"
+
+// Most panels of a task, and most rows of a task whose lanes are dims.
+#define ATTN_CPU_PANELS_MAX 8
+#define ATTN_CPU_SMALL_ROWS_MAX 8
+// Keys per tile; tiles begin at multiples of it, so that bits do not depend on where a window or a split begins.
+#define ATTN_CPU_TILE_KV 64
+
+// Sizes in floats unless named otherwise; every part begins at a multiple of 64 bytes.
+typedef struct attn_cpu_forward_layout {
+    int64_t group;     // query heads per K/V head
+    int64_t panel;     // packed rows per panel
+    int64_t panels;    // panels per task
+    int64_t task_rows; // packed rows per task
+    int64_t blocks;    // tasks per (sequence, K/V head, split) if no sequence is packed
+    int64_t k_stride;  // row of a loaded K tile
+    int64_t v_stride;
+    int64_t tile_at; // offsets in a worker's scratch: K tile, then V tile
+    int64_t v_tile_at;
+    int64_t score_at; // scores, added terms, dropout factors: (ATTN_CPU_TILE_KV, panel) each
+    int64_t row_at;   // one converted row
+    int64_t panel_at; // per panel: Q (d_qk, panel), O (d_v, panel), maximum and sum (panel)
+    int64_t panel_stride;
+    size_t scratch_bytes; // per worker
+    int64_t part_rows;    // rows of all partial results of one split; 0 with one split
+} attn_cpu_forward_layout_t;
+
+typedef struct attn_cpu_forward {
+    const attn_plan_t *plan;
+    const attn_desc_t *desc;
+    const attn_forward_args_t *args;
+    attn_cpu_forward_layout_t layout;
+    int64_t tasks;
+    const int64_t
+        *block_begin; // (batch + 1): first block of each packed sequence; NULL if none is packed
+    unsigned char *scratch; // (workers, scratch_bytes)
+    float *part_o;    // (num_splits, part_rows, d_v), not divided by the sum; NULL with one split
+    float *part_stat; // (num_splits, part_rows, 2): maximum in base 2, sum relative to it
+} attn_cpu_forward_t;
+
+// Rows that one task of the second pass merges.
+#define ATTN_CPU_MERGE_ROWS 16
+
+// Row of the partial results, of (b, h, i): the order of the outputs' heads, then rows.
+static inline int64_t attn_cpu_part_row(const attn_desc_t *desc, int64_t b, int64_t h,
+                                        int64_t q_row, int64_t i)
+{
+    return desc->varlen_q ? h * desc->total_q + q_row + i : (b * desc->heads_q + h) * desc->s_q + i;
+}
+
+#endif

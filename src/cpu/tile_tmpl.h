@@ -1,0 +1,170 @@
+// Rows of Q, K, V and O between memory of any dtype and stride and fp32 in scratch. The fast ways are whole vectors of f32, f16
+// and bf16 with stride_d 1; everything else goes element by element.
+#ifndef ATTN_CPU_TILE_TMPL_H
+#define ATTN_CPU_TILE_TMPL_H
+
+#include "../core/element.h"
+#include "../core/sequence.h"
+
+// out[0..d) = row * factor. at is the row's element 0.
+static void load_row(float *out, const attn_tensor_t *tensor, const unsigned char *at, int64_t d,
+                     float factor)
+{
+    int64_t e = 0;
+    const vf f = vf_set1(factor);
+    if (tensor->stride_d == 1 && tensor->dtype == ATTN_F32) {
+        for (; e + VF_LANES <= d; e += VF_LANES) {
+            vf_store(out + e, vf_mul(vf_load((const float *)(const void *)at + e), f));
+        }
+    } else if (tensor->stride_d == 1 && tensor->dtype == ATTN_F16) {
+        for (; e + VF_LANES <= d; e += VF_LANES) {
+            vf_store(out + e, vf_mul(vf_load_f16((const uint16_t *)(const void *)at + e), f));
+        }
+    } else if (tensor->stride_d == 1 && tensor->dtype == ATTN_BF16) {
+        for (; e + VF_LANES <= d; e += VF_LANES) {
+            vf_store(out + e, vf_mul(vf_load_bf16((const uint16_t *)(const void *)at + e), f));
+        }
+    } else if (tensor->stride_d == 1 && tensor->dtype == ATTN_F8_E4M3) {
+        for (; e < d; e++) {
+            out[e] = attn_e4m3_to_f32(at[e]) * factor;
+        }
+    } else if (tensor->stride_d == 1 && tensor->dtype == ATTN_F8_E5M2) {
+        for (; e < d; e++) {
+            out[e] = attn_e5m2_to_f32(at[e]) * factor;
+        }
+    }
+    for (; e < d; e++) {
+        out[e] = attn_load_f32(tensor->dtype, at, e * tensor->stride_d) * factor;
+    }
+}
+
+static void store_row(const float *row, const attn_tensor_t *tensor, unsigned char *at, int64_t d)
+{
+    int64_t e = 0;
+    if (tensor->stride_d == 1 && tensor->dtype == ATTN_F32) {
+        for (; e + VF_LANES <= d; e += VF_LANES) {
+            vf_store((float *)(void *)at + e, vf_load(row + e));
+        }
+    } else if (tensor->stride_d == 1 && tensor->dtype == ATTN_F16) {
+        for (; e + VF_LANES <= d; e += VF_LANES) {
+            vf_store_f16((uint16_t *)(void *)at + e, vf_load(row + e));
+        }
+    } else if (tensor->stride_d == 1 && tensor->dtype == ATTN_BF16) {
+        for (; e + VF_LANES <= d; e += VF_LANES) {
+            vf_store_bf16((uint16_t *)(void *)at + e, vf_load(row + e));
+        }
+    }
+    for (; e < d; e++) {
+        attn_store_f32(tensor->dtype, at, e * tensor->stride_d, row[e]);
+    }
+}
+
+static float descale_at(const attn_descale_t *descale, const float *factors, int64_t b, int64_t h,
+                        int64_t s)
+{
+    if (!descale->present) {
+        return 1.0f;
+    }
+    return factors[b * descale->stride_b + h * descale->stride_h +
+                   s / descale->rows * descale->stride_s];
+}
+
+// Where K or V of one (sequence, K/V head) lie.
+typedef struct kv_source {
+    const attn_tensor_t *tensor;
+    const unsigned char *base; // row 0 of the sequence; paged: of page 0
+    int64_t row_bytes;         // from key to key
+    int64_t page_bytes;        // from page to page
+    int64_t page_size;         // 0: not paged
+    int64_t num_pages;
+    const int32_t *pages; // the sequence's row of the page table
+    const attn_descale_t *descale;
+    const float *factors;
+    int64_t b;
+    int64_t h;
+    int64_t d;
+} kv_source_t;
+
+static kv_source_t kv_source_at(const attn_cpu_forward_t *run, const attn_sequence_t *seq,
+                                int64_t b, int64_t h, int32_t is_v)
+{
+    const attn_desc_t *desc = run->desc;
+    const attn_forward_args_t *args = run->args;
+    kv_source_t source = {.tensor = is_v ? &desc->v : &desc->k,
+                          .base = is_v ? args->v : args->k,
+                          .descale = is_v ? &desc->v_descale : &desc->k_descale,
+                          .factors = is_v ? args->v_descale : args->k_descale,
+                          .b = b,
+                          .h = h,
+                          .d = is_v ? desc->d_v : desc->d_qk};
+    const attn_tensor_t *tensor = source.tensor;
+    const int64_t bytes = attn_element_bytes(tensor->dtype);
+    source.row_bytes = tensor->stride_s * bytes;
+    int64_t at = h * tensor->stride_h;
+    if (desc->paged_kv) {
+        source.page_size = desc->page_size;
+        source.num_pages = desc->num_pages;
+        source.page_bytes = tensor->stride_b * bytes;
+        source.pages = args->page_table + b * desc->page_table_stride_b;
+    } else {
+        at += seq->kv_batch * tensor->stride_b + seq->kv_row * tensor->stride_s;
+    }
+    source.base += at * bytes;
+    return source;
+}
+
+// Key j's row; NULL for a page id out of range.
+static const unsigned char *kv_row(const kv_source_t *source, int64_t j)
+{
+    if (!source->page_size) {
+        return source->base + j * source->row_bytes;
+    }
+    const int64_t page = source->pages[j / source->page_size];
+    if (page < 0 || page >= source->num_pages) {
+        return NULL;
+    }
+    return source->base + page * source->page_bytes + j % source->page_size * source->row_bytes;
+}
+
+// Rows that the products can read where they are.
+static int kv_is_direct(const kv_source_t *source)
+{
+    return source->tensor->dtype == ATTN_F32 && source->tensor->stride_d == 1 &&
+           !source->page_size && !source->descale->present && (uintptr_t)source->base % 4 == 0;
+}
+
+// Keys [j_begin, j_end) as fp32 rows of stride floats.
+static void load_kv(float *out, int64_t stride, const kv_source_t *source, int64_t j_begin,
+                    int64_t j_end)
+{
+    for (int64_t j = j_begin; j < j_end; j++) {
+        float *row = out + (j - j_begin) * stride;
+        const unsigned char *at = kv_row(source, j);
+        if (at) {
+            load_row(row, source->tensor, at, source->d,
+                     descale_at(source->descale, source->factors, source->b, source->h, j));
+        } else {
+            memset(row, 0, (size_t)source->d * sizeof *row);
+        }
+    }
+}
+
+// Bit n is set if row n holds NaN or an infinity; at most 64 rows.
+static uint64_t nonfinite_rows(const float *rows, int64_t stride, int64_t count, int64_t d)
+{
+    uint64_t bits = 0;
+    const vf zero = vf_set1(0.0f);
+    for (int64_t n = 0; n < count; n++) {
+        const float *row = rows + n * stride;
+        vf sum = zero;
+        int64_t e = 0;
+        for (; e + VF_LANES <= d; e += VF_LANES) {
+            sum = vf_fma(vf_load(row + e), zero, sum);
+        }
+        sum = vf_fma(vf_load_n(row + e, d - e), zero, sum);
+        bits |= (uint64_t)vm_any(vf_isnan(sum)) << n;
+    }
+    return bits;
+}
+
+#endif
