@@ -1,5 +1,5 @@
-// One element of any dtype in memory of any alignment, as fp32 or fp64: for code where an element's conversion does not set
-// the speed. Kernels convert whole rows.
+// One element of any dtype in memory of any alignment, as fp32 or fp64: for code where an element's
+// conversion does not set the speed. Kernels convert whole rows.
 #ifndef ATTN_CORE_ELEMENT_H
 #define ATTN_CORE_ELEMENT_H
 

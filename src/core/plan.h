@@ -7,6 +7,8 @@
 #include "context.h"
 
 #define ATTN_KERNEL_NAME_BYTES 64
+// Core aligns the caller's workspace and adds the room for it to what the backend asks for.
+#define ATTN_WORKSPACE_ALIGN 64u
 
 typedef struct attn_backend_ops attn_backend_ops_t;
 
@@ -58,5 +60,13 @@ struct attn_backend_ops {
 
 extern const attn_backend_ops_t attn_backend_cpu;
 extern const attn_backend_ops_t attn_backend_reference; // merge and append are the cpu's
+
+// The backend of a descriptor, or ATTN_NO_DEVICE.
+attn_status_t attn_backend_find(attn_backend_t backend, const attn_backend_ops_t **ops_out);
+
+// Fills a plan in the caller's memory without a reference to the context: for a question about it,
+// or to be copied.
+attn_status_t attn_plan_fill(attn_plan_t *plan, const attn_context_t *context,
+                             const attn_desc_t *desc, attn_op_t op);
 
 #endif

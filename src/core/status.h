@@ -26,4 +26,14 @@ __attribute__((format(printf, 2, 3))) attn_status_t attn_fail(attn_status_t stat
         }                                                                                          \
     } while (0)
 
+#define ATTN_ERROR_TEXT_BYTES 512
+
+// A copy of the thread's text, for a function that tries something, reports the outcome in another
+// way and succeeds: a successful call leaves the text as it was.
+typedef struct attn_error_text {
+    char text[ATTN_ERROR_TEXT_BYTES];
+} attn_error_text_t;
+void attn_error_save(attn_error_text_t *saved);
+void attn_error_restore(const attn_error_text_t *saved);
+
 #endif

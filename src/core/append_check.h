@@ -1,0 +1,14 @@
+// The checks of attn_append.
+#ifndef ATTN_CORE_APPEND_CHECK_H
+#define ATTN_CORE_APPEND_CHECK_H
+
+#include "attn.h"
+
+// Checks the descriptor and resolves its strides.
+attn_status_t attn_append_desc_check(attn_append_desc_t *desc);
+
+// Checks pointers, lengths, places in the cache and rows of the rotation tables. desc is checked.
+attn_status_t attn_append_args_check(const attn_append_desc_t *desc,
+                                     const attn_append_args_t *args);
+
+#endif
