@@ -87,7 +87,7 @@ static void forward_row(const reference_head_t *head, int64_t i, reference_scrat
     if (in_use) {
         const bool any = score_row(head, i, scratch);
         lse = log_sum_exp(head, any, scratch.row);
-        // Keys whose scores are all -inf weigh nothing: the row is as empty as one that sees no key.
+        // Keys whose scores are all -inf weigh nothing: the row is as good as empty.
         if (any && lse != -INFINITY) {
             weigh_values(head, i, lse, scratch);
         }

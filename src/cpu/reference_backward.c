@@ -8,8 +8,8 @@
 //   dv[j]    = sum_i z[i,j] * p[i,j] * do[i]
 //   dsink    = sum_i exp(sink - lse[i]) * -delta[i]
 //
-// o and lse are the caller's, not computed again: with the o and lse of a merge over several sets of
-// keys, the gradients are those of the whole. A row with lse -inf saw no key and has no gradient.
+// o and lse are the caller's, not computed again: with the o and lse of a merge over several sets
+// of keys, the gradients are those of the whole. A row with lse -inf saw no key: no gradient.
 #include "reference.h"
 
 #include <math.h>
