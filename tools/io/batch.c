@@ -304,15 +304,16 @@ static int output_copy(struct output *output, struct io_error *err)
 
 // Makes the rename itself survive a power cut. Some file systems cannot sync a folder; the file is
 // complete under either name then, so an error here is not one for the user.
-static void sync_folder(const char *target)
+static void sync_folder(char *target)
 {
-    char *copy = strdup(target);
-    const int fd = copy ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    char *slash = strrchr(target, '/'); // target is absolute
+    *slash = '\0';
+    const int fd = open(*target ? target : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    *slash = '/';
     if (fd >= 0) {
         fsync(fd);
         close(fd);
     }
-    free(copy);
 }
 
 // Commit, step 3. The text of a failure names the outputs that were renamed before it.

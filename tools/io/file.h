@@ -4,6 +4,9 @@
 // passes a limit. Writing goes to a temporary name in the destination's own folder; only when every
 // byte of every file of a batch is written and synced are they all renamed. On any error the
 // temporaries are unlinked, and what stood at the destinations stays untouched.
+//
+// The command has to ignore SIGPIPE and SIGXFSZ, so that a closed pipe or a size limit becomes an
+// error here instead of ending the process.
 #ifndef ATTN_TOOLS_IO_FILE_H
 #define ATTN_TOOLS_IO_FILE_H
 

@@ -2,8 +2,8 @@
 //
 // Inside an object every value takes a key, inside an array (and at the top) key is NULL. Strings
 // are escaped; bytes that are no UTF-8 become U+FFFD. Doubles are written so that they read back
-// bit for bit. Misuse (wrong key, unbalanced end, deeper than IO_JSON_MAX_DEPTH) and stream errors are
-// remembered and reported by io_json_finish.
+// bit for bit. Misuse (wrong key, unbalanced end, deeper than IO_JSON_MAX_DEPTH) and stream errors
+// are remembered and reported by io_json_finish.
 #ifndef ATTN_TOOLS_IO_JSON_OUT_H
 #define ATTN_TOOLS_IO_JSON_OUT_H
 

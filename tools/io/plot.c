@@ -31,6 +31,7 @@ enum {
     NAME_LINE = 19,     // height of a name
     MAX_X_TICKS = 12,   // then every second power of two, and so on
     WANTED_Y_TICKS = 6, // roughly
+    PIECE_POINTS = 128, // of one polyline element
     MAX_Y_TICKS = 64    // guards the loop against rounding
 };
 static const double character_width = 7.2; // of the font at 13 pixels, generously
@@ -222,18 +223,37 @@ static void draw_point(FILE *stream, const struct scale *scale, const struct io_
     io_svg_group_end(stream);
 }
 
+// The line, in pieces: it breaks where a point is missing, and goes on from the last point of a
+// piece that is full.
+static void draw_line(FILE *stream, const struct scale *scale, const struct io_plot_series *series,
+                      const struct io_svg_style *style)
+{
+    double xy[2 * PIECE_POINTS];
+    size_t have = 0;
+    for (size_t i = 0; i < series->n; i++) {
+        const bool visible = is_visible(series, i);
+        if (!visible || have == PIECE_POINTS) {
+            io_svg_polyline(stream, xy, have, style);
+            if (visible) {
+                memcpy(xy, &xy[2 * (PIECE_POINTS - 1)], 2 * sizeof(xy[0]));
+            }
+            have = visible ? 1 : 0;
+        }
+        if (visible) {
+            xy[2 * have] = to_x(scale, series->x[i]);
+            xy[2 * have + 1] = to_y(scale, series->y[i]);
+            have++;
+        }
+    }
+    io_svg_polyline(stream, xy, have, style);
+}
+
 static void draw_series(FILE *stream, const struct scale *scale, const struct io_plot *plot,
                         size_t k)
 {
     const struct io_plot_series *series = &plot->series[k];
     const struct io_svg_style style = line_style(plot, k);
-    for (size_t i = 1; i < series->n; i++) {
-        if (is_visible(series, i - 1) && is_visible(series, i)) {
-            const double xy[] = {to_x(scale, series->x[i - 1]), to_y(scale, series->y[i - 1]),
-                                 to_x(scale, series->x[i]), to_y(scale, series->y[i])};
-            io_svg_polyline(stream, xy, 2, &style);
-        }
-    }
+    draw_line(stream, scale, series, &style);
     for (size_t i = 0; i < series->n; i++) {
         if (is_visible(series, i)) {
             draw_point(stream, scale, plot, k, i);

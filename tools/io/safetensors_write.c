@@ -109,22 +109,27 @@ static int visit_data(const struct io_tensor *tensor, void *arg, struct io_error
     return io_stream_write(layout->stream, layout->path, tensor->data, tensor->bytes, err);
 }
 
-static int write_header(const struct layout *layout, const char *json, struct io_error *err)
+static int write_header(const struct layout *layout, struct io_error *err)
 {
     static const char spaces[DATA_ALIGNMENT + 1] =
         "                                                                ";
-    const size_t json_bytes = strlen(json);
+    const size_t json_bytes = json_dumpb(layout->root, NULL, 0, JSON_COMPACT);
+    char *json = malloc(json_bytes + 1);
+    if (!json || json_dumpb(layout->root, json, json_bytes, JSON_COMPACT) != json_bytes) {
+        free(json);
+        return out_of_memory(layout->path, err);
+    }
     const size_t rest = (LENGTH_BYTES + json_bytes) % DATA_ALIGNMENT;
     const size_t padding = rest ? DATA_ALIGNMENT - rest : 0;
     unsigned char length[LENGTH_BYTES];
     for (int i = 0; i < LENGTH_BYTES; i++) {
         length[i] = (unsigned char)((uint64_t)(json_bytes + padding) >> (8 * i));
     }
-    if (io_stream_write(layout->stream, layout->path, length, LENGTH_BYTES, err) ||
-        io_stream_write(layout->stream, layout->path, json, json_bytes, err)) {
-        return -1;
-    }
-    return io_stream_write(layout->stream, layout->path, spaces, padding, err);
+    const int failed = io_stream_write(layout->stream, layout->path, length, LENGTH_BYTES, err) ||
+                       io_stream_write(layout->stream, layout->path, json, json_bytes, err) ||
+                       io_stream_write(layout->stream, layout->path, spaces, padding, err);
+    free(json);
+    return failed ? -1 : 0;
 }
 
 int io_safetensors_write(FILE *stream, const char *path, const struct io_tensor *tensors, size_t n,
@@ -132,27 +137,15 @@ int io_safetensors_write(FILE *stream, const char *path, const struct io_tensor 
                          struct io_error *err)
 {
     struct layout layout = {.stream = stream, .path = path, .root = json_object()};
-    char *json = NULL;
-    int status = -1;
     if (!layout.root) {
         return out_of_memory(path, err);
     }
-    if (add_metadata(layout.root, path, metadata, n_metadata, err) ||
-        visit_in_layout(tensors, n, visit_header, &layout, err)) {
-        goto free_json;
-    }
-    json = json_dumps(layout.root, JSON_COMPACT);
-    if (!json) {
-        out_of_memory(path, err);
-        goto free_json;
-    }
-    if (!write_header(&layout, json, err)) {
-        status = visit_in_layout(tensors, n, visit_data, &layout, err);
-    }
-free_json:
-    free(json);
+    const int failed = add_metadata(layout.root, path, metadata, n_metadata, err) ||
+                       visit_in_layout(tensors, n, visit_header, &layout, err) ||
+                       write_header(&layout, err) ||
+                       visit_in_layout(tensors, n, visit_data, &layout, err);
     json_decref(layout.root);
-    return status;
+    return failed ? -1 : 0;
 }
 
 struct save_arg {
