@@ -1,13 +1,10 @@
 // test_io_text.c: JSON read back by jansson, tables, UTF-8, and the progress bar on a terminal.
-#define _GNU_SOURCE // posix_openpt's friends and cfmakeraw
 #include "io_scratch.h"
 
 #include <fcntl.h>
 #include <float.h>
 #include <jansson.h>
 #include <math.h>
-#include <termios.h>
-#include <time.h>
 
 #include "json_out.h"
 #include "progress.h"
@@ -254,66 +251,81 @@ static void progress_is_silent_in_files(void **state)
     io_progress_end(&progress);
 }
 
-// A pseudo terminal: what is written to *stream_out can be read from the returned descriptor.
-static int open_terminal(FILE **stream_out)
+// A pseudo terminal to write to, *master_out its other end; NULL where the system mounts none.
+static FILE *open_terminal(int *master_out)
 {
-    const int master = posix_openpt(O_RDWR | O_NOCTTY);
-    assert_true(master >= 0);
-    assert_int_equal(grantpt(master), 0);
-    assert_int_equal(unlockpt(master), 0);
-    const int slave = open(ptsname(master), O_RDWR | O_NOCTTY);
+    *master_out = posix_openpt(O_RDWR | O_NOCTTY);
+    if (*master_out < 0) {
+        return NULL;
+    }
+    assert_int_equal(grantpt(*master_out), 0);
+    assert_int_equal(unlockpt(*master_out), 0);
+    const int slave = open(ptsname(*master_out), O_RDWR | O_NOCTTY);
     assert_true(slave >= 0);
-    struct termios raw;
-    assert_int_equal(tcgetattr(slave, &raw), 0);
-    cfmakeraw(&raw);
-    assert_int_equal(tcsetattr(slave, TCSANOW, &raw), 0);
-    *stream_out = fdopen(slave, "w");
-    assert_non_null(*stream_out);
-    return master;
+    FILE *stream = fdopen(slave, "w");
+    assert_non_null(stream);
+    return stream;
 }
 
-static const char *shown(int master)
-{
-    static char text[4096];
-    const int flags = fcntl(master, F_GETFL);
-    assert_int_equal(fcntl(master, F_SETFL, flags | O_NONBLOCK), 0);
-    const ssize_t got = read(master, text, sizeof(text) - 1);
-    text[got > 0 ? got : 0] = '\0';
-    return text;
-}
-
-static void progress_on_a_terminal(void **state)
+static void progress_knows_a_terminal(void **state)
 {
     (void)state;
     struct io_progress progress;
-    FILE *stream = NULL;
-    const int master = open_terminal(&stream);
-    setenv("TERM", "dumb", 1);
-    io_progress_begin(&progress, stream, "check", 3000);
-    assert_null(progress.stream);
+    FILE *device = fopen("/dev/null", "w");
+    assert_non_null(device);
     setenv("TERM", "xterm", 1);
-    io_progress_begin(&progress, stream, "check", 3000);
-    io_progress_update(&progress, 1); // too early to be drawn
-    assert_string_equal(shown(master), "");
-    progress.start_s -= 10;
-    progress.last_draw_s -= 10;
-    io_progress_update(&progress, 1500);
-    const char *text = shown(master);
-    assert_contains(text, "\rcheck [###############...............]  50 %  1500/3000  eta 0:10");
-    io_progress_update(&progress, 1501); // too soon after the last one
-    assert_string_equal(shown(master), "");
-    io_progress_update(&progress, 4000); // the end is always drawn, and no more than all
-    assert_contains(shown(master), "100 %  3000/3000  eta 0:00");
-    io_progress_end(&progress);
-    assert_string_equal(shown(master), "\r\x1b[K");
+    io_progress_begin(&progress, device, "check", 10);
+    assert_null(progress.stream); // a device, but no terminal
+    fclose(device);
+    int master = -1;
+    FILE *terminal = open_terminal(&master);
+    if (terminal) {
+        io_progress_begin(&progress, terminal, "check", 10);
+        assert_ptr_equal(progress.stream, terminal);
+        setenv("TERM", "dumb", 1);
+        io_progress_begin(&progress, terminal, "check", 10);
+        assert_null(progress.stream);
+        fclose(terminal);
+        close(master);
+    }
+}
 
-    io_progress_begin(&progress, stream, "count", 0);
-    progress.last_draw_s -= 10;
-    io_progress_update(&progress, 42);
-    assert_contains(shown(master), "\rcount  42");
+// What one update draws when the last one is `since_s` ago, on a stream taken for a terminal.
+static const char *drawn(int64_t total, int64_t done, double since_s)
+{
+    struct io_progress progress;
+    io_progress_begin(&progress, NULL, "check", total);
+    assert_true(progress.last_draw_s == progress.start_s); // short work draws nothing
+    progress.stream = tmpfile();
+    assert_non_null(progress.stream);
+    FILE *stream = progress.stream;
+    progress.drawn = true;
+    progress.start_s -= 1000;
+    progress.last_draw_s -= since_s;
+    io_progress_update(&progress, done);
+    return stream_content(stream);
+}
+
+static void progress_draws(void **state)
+{
+    (void)state;
+    assert_contains(drawn(3000, 1500, 10),
+                    "\rcheck [###############...............]  50 %  1500/3000  eta 16:");
+    assert_contains(drawn(3000, 0, 10), "]   0 %  0/3000  eta -:--\x1b[K");
+    assert_contains(drawn(10000, 100, 10), "  1 %  100/10000  eta 27:30:");
+    assert_string_equal(drawn(3000, 1500, -1000), "");                       // too soon
+    assert_contains(drawn(3000, 4000, -1000), "100 %  3000/3000  eta 0:00"); // the end, always
+    assert_string_equal(drawn(0, 42, 10), "\rcheck  42\x1b[K");              // no total
+    struct io_progress progress;
+    io_progress_begin(&progress, NULL, "check", 10);
+    FILE *stream = tmpfile();
+    assert_non_null(stream);
+    progress.stream = stream;
+    progress.drawn = true;
     io_progress_end(&progress);
-    fclose(stream);
-    close(master);
+    assert_null(progress.stream);
+    io_progress_update(&progress, 10);
+    assert_string_equal(stream_content(stream), "\r\x1b[K");
 }
 
 int main(void)
@@ -326,7 +338,8 @@ int main(void)
         cmocka_unit_test(json_full_disk),
         cmocka_unit_test(table_layout),
         cmocka_unit_test(progress_is_silent_in_files),
-        cmocka_unit_test(progress_on_a_terminal),
+        cmocka_unit_test(progress_knows_a_terminal),
+        cmocka_unit_test(progress_draws),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
