@@ -24,7 +24,7 @@ static const int32_t *list(const guard_buffer_t *buffer)
     return (const int32_t *)(const void *)buffer->data;
 }
 
-static attn_forward_args_t forward_args(const problem_t *p, const results_t *r)
+attn_forward_args_t problem_forward_args(const problem_t *p, const results_t *r)
 {
     attn_forward_args_t args;
     attn_forward_args_init(&args);
@@ -53,11 +53,11 @@ static attn_forward_args_t forward_args(const problem_t *p, const results_t *r)
     return args;
 }
 
-static attn_backward_args_t backward_args(const problem_t *p, const results_t *r)
+attn_backward_args_t problem_backward_args(const problem_t *p, const results_t *r)
 {
     attn_backward_args_t args;
     attn_backward_args_init(&args);
-    args.in = forward_args(p, r);
+    args.in = problem_forward_args(p, r);
     args.do_ = operand_data(&p->do_);
     args.dlse = operand_data(&p->dlse);
     args.dq = operand_data(&r->dq);
@@ -100,10 +100,10 @@ static attn_status_t run_one(const problem_t *p, const attn_plan_t *plan, bool b
     guard_buffer_t workspace = workspace_for(plan, p);
     attn_status_t status;
     if (backward) {
-        const attn_backward_args_t args = backward_args(p, r);
+        const attn_backward_args_t args = problem_backward_args(p, r);
         status = attn_backward(plan, &args, workspace.data, workspace.bytes, NULL);
     } else {
-        const attn_forward_args_t args = forward_args(p, r);
+        const attn_forward_args_t args = problem_forward_args(p, r);
         status = attn_forward(plan, &args, workspace.data, workspace.bytes, NULL);
     }
     if (status != ATTN_OK) {

@@ -119,6 +119,9 @@ attn_status_t problem_run_plans(const problem_t *problem, const attn_plan_t *for
                                 const attn_plan_t *backward, const attn_desc_t *full,
                                 results_t *results_out, char *why_out, size_t why_bytes);
 attn_context_t *runner_context(const runner_t *runner);
+// What a run is given: the problem's operands and where the results lie.
+attn_forward_args_t problem_forward_args(const problem_t *problem, const results_t *results);
+attn_backward_args_t problem_backward_args(const problem_t *problem, const results_t *results);
 
 // ---- Judging: fp64 reference, tolerance 2 x (gradients 3 x) the error of the plain implementation
 // + rounding. true if all is right; else why_out says which element of which result is wrong.
