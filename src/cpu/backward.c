@@ -156,7 +156,10 @@ static void key_block(const attn_cpu_backward_run_t *run,
     for (int64_t h = h_kv * group; h < (h_kv + 1) * group; h++) {
         key_block_head(run, scratch, &block, reach, h, dq);
     }
-    store_key_block(run, scratch, seq, h_kv, keys, 0);
+    // Lanes behind the last key in use hold whatever zeros gave: the mask may not have run.
+    const int64_t used_end = first + block.keys;
+    store_key_block(run, scratch, seq, h_kv, (attn_range_t){first, used_end}, 0);
+    store_key_block(run, scratch, seq, h_kv, (attn_range_t){used_end, keys.end}, 1);
 }
 
 // One split of the keys of one K/V head; task counts [num_splits][batch][heads_kv]: under a causal mask the first splits have
