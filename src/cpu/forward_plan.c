@@ -32,6 +32,12 @@ static int64_t panel_floats(const attn_desc_t *desc, int64_t panel)
     return round_up((desc->d_qk + desc->d_v + 2) * panel, 16);
 }
 
+// Q, O, maximum and sum of the rows of a task whose vectors run along the dims.
+static int64_t small_floats(const attn_desc_t *desc, int64_t rows, int64_t panel)
+{
+    return rows * (round_up(desc->d_qk, panel) + round_up(desc->d_v, panel)) + 2 * panel;
+}
+
 // Tasks per split; saturates.
 static int64_t task_count(const attn_desc_t *desc, int64_t rows, int64_t task_rows)
 {
@@ -91,16 +97,17 @@ attn_cpu_forward_layout_t attn_cpu_forward_layout(const attn_plan_t *plan,
     layout.panels = choose_panels(desc, rows, layout.panel);
     layout.task_rows = layout.panels * layout.panel;
     layout.blocks = attn_ceil_div(rows, layout.task_rows);
-    // 16 floats more than a multiple of 16 spread the rows of a tile over the first cache's sets.
-    layout.k_stride = round_up(desc->d_qk, 16) + 16;
-    layout.v_stride = round_up(desc->d_v, 16) + 16;
+    // An odd number of cache lines spreads the rows of a tile over the first cache's sets.
+    layout.k_stride = round_up(desc->d_qk, 32) + 16;
+    layout.v_stride = round_up(desc->d_v, 32) + 16;
     layout.tile_at = 0;
     layout.v_tile_at = layout.tile_at + ATTN_CPU_TILE_KV * layout.k_stride;
     layout.score_at = layout.v_tile_at + ATTN_CPU_TILE_KV * layout.v_stride;
     layout.row_at = layout.score_at + 3 * ATTN_CPU_TILE_KV * layout.panel;
     layout.panel_at =
         layout.row_at + round_up(desc->d_qk > desc->d_v ? desc->d_qk : desc->d_v, 16) + 16;
-    layout.panel_stride = panel_floats(desc, layout.panel);
+    layout.panel_stride =
+        plan->small_q ? small_floats(desc, rows, layout.panel) : panel_floats(desc, layout.panel);
     layout.scratch_bytes =
         (size_t)(layout.panel_at + layout.panels * layout.panel_stride) * sizeof(float);
     layout.part_rows = part_row_count(plan);
@@ -150,7 +157,7 @@ attn_status_t attn_cpu_forward_choose(attn_plan_t *plan, const attn_cpu_kernels_
                    ATTN_UNSUPPORTED, "batch * heads_q * s_q does not fit in 64 bits");
     plan->tile_kv = ATTN_CPU_TILE_KV;
     plan->tile_q = group < kernels->panel ? kernels->panel / group : 1;
-    plan->small_q = 0;
+    plan->small_q = rows <= ATTN_CPU_SMALL_ROWS_MAX && !desc->batch_invariant;
     const int64_t panels = choose_panels(desc, rows, kernels->panel);
     const int64_t tasks = task_count(desc, rows, panels * kernels->panel);
     choose_splits(plan, tasks);
@@ -170,7 +177,12 @@ attn_status_t attn_cpu_forward_choose(attn_plan_t *plan, const attn_cpu_kernels_
 static void run_task(void *arg, int64_t i, int32_t worker)
 {
     const attn_cpu_forward_t *run = arg;
-    attn_cpu_kernels_of(run->plan->isa)->forward(run, i, worker);
+    const attn_cpu_kernels_t *kernels = attn_cpu_kernels_of(run->plan->isa);
+    if (run->plan->small_q) {
+        kernels->decode(run, i, worker);
+    } else {
+        kernels->forward(run, i, worker);
+    }
 }
 
 static void run_merge(void *arg, int64_t i, int32_t worker)

@@ -53,6 +53,7 @@ typedef struct forward_state {
     float *add;
     float *keep;
     float *row;
+    float *memory; // of the panels, or of the rows when they are few
     float rescale_log2;
     int32_t modified; // scores or weights are changed element by element
     int32_t panel_count;
@@ -96,13 +97,24 @@ static float q_factor(const forward_state_t *state)
     return desc->softcap > 0.0f ? desc->scale / desc->softcap : desc->scale * ATTN_LOG2_E;
 }
 
-static void load_q(forward_state_t *state, forward_panel_t *panel)
+// A row in use, multiplied, to state->row.
+static void load_q_row(const forward_state_t *state, int64_t packed)
 {
     const attn_desc_t *desc = state->desc;
     const attn_tensor_t *tensor = &desc->q;
-    const int64_t bytes = attn_element_bytes(tensor->dtype);
-    const int64_t group = state->run->layout.group;
-    const float factor = q_factor(state);
+    const int64_t i = packed / state->run->layout.group;
+    const int64_t h = lane_head(state, packed);
+    const int64_t at = state->seq.q_batch * tensor->stride_b +
+                       (state->seq.q_row + i) * tensor->stride_s + h * tensor->stride_h;
+    const float descale = descale_at(&desc->q_descale, state->run->args->q_descale, state->b, h, i);
+    load_row(state->row, tensor,
+             (const unsigned char *)state->run->args->q + at * attn_element_bytes(tensor->dtype),
+             desc->d_qk, q_factor(state) * descale);
+}
+
+static void load_q(forward_state_t *state, forward_panel_t *panel)
+{
+    const attn_desc_t *desc = state->desc;
     for (int64_t lane = 0; lane < PANEL; lane++) {
         const int64_t packed = panel->row_begin + lane;
         float *column = panel->q + lane;
@@ -112,13 +124,7 @@ static void load_q(forward_state_t *state, forward_panel_t *panel)
             }
             continue;
         }
-        const int64_t i = packed / group;
-        const int64_t h = lane_head(state, packed);
-        const int64_t at = state->seq.q_batch * tensor->stride_b +
-                           (state->seq.q_row + i) * tensor->stride_s + h * tensor->stride_h;
-        load_row(
-            state->row, tensor, (const unsigned char *)state->run->args->q + at * bytes, desc->d_qk,
-            factor * descale_at(&desc->q_descale, state->run->args->q_descale, state->b, h, i));
+        load_q_row(state, packed);
         for (int64_t e = 0; e < desc->d_qk; e++) {
             column[e * PANEL] = state->row[e];
         }
@@ -218,20 +224,22 @@ static void load_modifiers(const forward_state_t *state, const forward_panel_t *
     }
 }
 
-static void modify_scores(const forward_state_t *state, const forward_step_t *step)
+// score and add: count floats, a multiple of VF_LANES.
+static void modify_scores(const forward_state_t *state, float *score, const float *add,
+                          int64_t count)
 {
     const vf cap = vf_set1(state->desc->softcap * ATTN_LOG2_E);
     const vf log2_e = vf_set1(ATTN_LOG2_E);
     const vf hidden = vf_set1(-INFINITY);
     const int capped = state->desc->softcap > 0.0f;
-    for (int64_t at = 0; at < step->count * PANEL; at += VF_LANES) {
-        vf s = vf_load(state->score + at);
-        const vf add = vf_load(state->add + at);
+    for (int64_t at = 0; at < count; at += VF_LANES) {
+        vf s = vf_load(score + at);
+        const vf term = vf_load(add + at);
         if (capped) {
             s = vf_mul(vf_tanh(s), cap);
         }
-        s = vf_fma(add, log2_e, s);
-        vf_store(state->score + at, vf_select(vf_eq(add, hidden), hidden, s));
+        s = vf_fma(term, log2_e, s);
+        vf_store(score + at, vf_select(vf_eq(term, hidden), hidden, s));
     }
 }
 
@@ -434,7 +442,7 @@ static void panel_step(const forward_state_t *state, const forward_panel_t *pane
     gemm(step.count, state->desc->d_qk, &product);
     if (state->modified) {
         load_modifiers(state, panel, &step);
-        modify_scores(state, &step);
+        modify_scores(state, state->score, state->add, step.count * PANEL);
     } else if (step.partial) {
         hide_outside(state, panel, &step);
     }
@@ -617,38 +625,48 @@ static forward_place_t find_place(const attn_cpu_forward_t *run, int64_t task)
     return place;
 }
 
+// Everything of a task but its rows.
+static void task_start(forward_state_t *state, const attn_cpu_forward_t *run,
+                       const forward_place_t *place, int32_t worker)
+{
+    const attn_cpu_forward_layout_t *layout = &run->layout;
+    const attn_desc_t *desc = run->desc;
+    float *scratch = (float *)(void *)(run->scratch + (size_t)worker * layout->scratch_bytes);
+    state->run = run;
+    state->desc = desc;
+    state->b = place->b;
+    state->h_kv = place->h_kv;
+    state->split = place->split;
+    state->seq = attn_sequence_at(desc, run->args, place->b);
+    state->keys.begin = place->split * run->plan->split_keys;
+    state->keys.end = place->split + 1 < run->plan->num_splits
+                          ? state->keys.begin + run->plan->split_keys
+                          : INT64_MAX;
+    state->k = kv_source_at(run, &state->seq, place->b, place->h_kv, 0);
+    state->v = kv_source_at(run, &state->seq, place->b, place->h_kv, 1);
+    state->k_tile = scratch + layout->tile_at;
+    state->v_tile = scratch + layout->v_tile_at;
+    state->score = scratch + layout->score_at;
+    state->add = state->score + ATTN_CPU_TILE_KV * PANEL;
+    state->keep = state->add + ATTN_CPU_TILE_KV * PANEL;
+    state->row = scratch + layout->row_at;
+    state->memory = scratch + layout->panel_at;
+    state->rescale_log2 = attn_element_bytes(desc->k.dtype) == 1 ? 0.0f : RESCALE_LOG2;
+    state->modified =
+        desc->softcap > 0.0f || attn_cpu_score_has_add(desc) || attn_cpu_score_has_keep(desc);
+    state->panel_count = 0;
+}
+
 static void forward_task(const attn_cpu_forward_t *run, int64_t task, int32_t worker)
 {
     const attn_cpu_forward_layout_t *layout = &run->layout;
     const forward_place_t place = find_place(run, task);
     forward_state_t state;
-    state.run = run;
-    state.desc = run->desc;
-    state.b = place.b;
-    state.h_kv = place.h_kv;
-    state.split = place.split;
-    state.seq = attn_sequence_at(run->desc, run->args, place.b);
-    const int64_t split_begin = place.split * run->plan->split_keys;
-    state.keys = (attn_range_t){split_begin, place.split + 1 < run->plan->num_splits
-                                                 ? split_begin + run->plan->split_keys
-                                                 : INT64_MAX};
-    state.k = kv_source_at(run, &state.seq, place.b, place.h_kv, 0);
-    state.v = kv_source_at(run, &state.seq, place.b, place.h_kv, 1);
-    float *scratch = (float *)(void *)(run->scratch + (size_t)worker * layout->scratch_bytes);
-    state.k_tile = scratch + layout->tile_at;
-    state.v_tile = scratch + layout->v_tile_at;
-    state.score = scratch + layout->score_at;
-    state.add = state.score + ATTN_CPU_TILE_KV * PANEL;
-    state.keep = state.add + ATTN_CPU_TILE_KV * PANEL;
-    state.row = scratch + layout->row_at;
-    state.rescale_log2 = attn_element_bytes(run->desc->k.dtype) == 1 ? 0.0f : RESCALE_LOG2;
-    state.modified = run->desc->softcap > 0.0f || attn_cpu_score_has_add(run->desc) ||
-                     attn_cpu_score_has_keep(run->desc);
+    task_start(&state, run, &place, worker);
     const int64_t rows = state.seq.rows_q * layout->group;
     const int64_t row_begin = place.block * layout->task_rows;
-    state.panel_count = 0;
     for (int64_t row = row_begin; row < rows && row < row_begin + layout->task_rows; row += PANEL) {
-        float *memory = scratch + layout->panel_at + state.panel_count * layout->panel_stride;
+        float *memory = state.memory + state.panel_count * layout->panel_stride;
         panel_start(&state, &state.panels[state.panel_count++], row,
                     row + PANEL < rows ? row + PANEL : rows, memory);
     }

@@ -6,6 +6,7 @@
 #include "kernels.h"
 
 #include "backward_tmpl.h"
+#include "decode_tmpl.h"
 #include "forward_tmpl.h"
 #include "merge_splits_tmpl.h"
 
@@ -13,6 +14,7 @@ const attn_cpu_kernels_t ATTN_CPU_KERNELS = {
     .lanes = VF_LANES,
     .panel = PANEL,
     .forward = forward_task,
+    .decode = decode_task,
     .merge = merge_task,
     .backward = &backward_kernels,
 };

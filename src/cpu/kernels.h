@@ -12,8 +12,9 @@ typedef struct attn_cpu_kernels {
     int32_t lanes;      // floats per vector
     int32_t panel;      // floats per row of the matrix product: 2 * lanes
     int32_t bf16_pairs; // 1: products of bf16 inputs run on pairs
-    // One task of a forward run, and one of the pass that merges split keys.
+    // One task of a forward run, of one with few query rows, and of the pass that merges split keys.
     void (*forward)(const attn_cpu_forward_t *run, int64_t task, int32_t worker);
+    void (*decode)(const attn_cpu_forward_t *run, int64_t task, int32_t worker);
     void (*merge)(const attn_cpu_forward_t *run, int64_t task, int32_t worker);
     const attn_cpu_backward_kernels_t *backward;
 } attn_cpu_kernels_t;

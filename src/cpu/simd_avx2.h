@@ -130,6 +130,14 @@ static inline float vf_sum(vf a)
     return _mm_cvtss_f32(x);
 }
 
+static inline vf vf_sum_each(const vf *a)
+{
+    const vf low = _mm256_hadd_ps(_mm256_hadd_ps(a[0], a[1]), _mm256_hadd_ps(a[2], a[3]));
+    const vf high = _mm256_hadd_ps(_mm256_hadd_ps(a[4], a[5]), _mm256_hadd_ps(a[6], a[7]));
+    return _mm256_add_ps(_mm256_permute2f128_ps(low, high, 0x20),
+                         _mm256_permute2f128_ps(low, high, 0x31));
+}
+
 static inline float vf_max_lane(vf a)
 {
     __m128 x = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
@@ -220,6 +228,13 @@ static inline vf vf_load_bf16(const uint16_t *p)
 {
     const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
     return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+
+static inline void vf_load_bf16_split(const uint16_t *p, vf *even, vf *odd)
+{
+    const __m256i pairs = _mm256_loadu_si256((const __m256i *)p);
+    *even = _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
+    *odd = _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32((int32_t)0xffff0000u)));
 }
 
 static inline void vf_store_bf16(uint16_t *p, vf a)

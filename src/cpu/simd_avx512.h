@@ -124,6 +124,29 @@ static inline float vf_sum(vf a)
     return _mm512_reduce_add_ps(a);
 }
 
+// Lane l is the sum of a[l]'s lanes.
+static inline vf vf_sum_each(const vf *a)
+{
+    vf quads[4];
+    for (int i = 0; i < 4; i++) {
+        const vf *q = a + 4 * i;
+        const vf p01 =
+            _mm512_add_ps(_mm512_unpacklo_ps(q[0], q[1]), _mm512_unpackhi_ps(q[0], q[1]));
+        const vf p23 =
+            _mm512_add_ps(_mm512_unpacklo_ps(q[2], q[3]), _mm512_unpackhi_ps(q[2], q[3]));
+        const __m512d d01 = _mm512_castps_pd(p01);
+        const __m512d d23 = _mm512_castps_pd(p23);
+        quads[i] = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(d01, d23)),
+                                 _mm512_castpd_ps(_mm512_unpackhi_pd(d01, d23)));
+    }
+    // A quad's 128-bit blocks hold four partial sums of the same four vectors.
+    const vf h0 = _mm512_add_ps(_mm512_shuffle_f32x4(quads[0], quads[1], 0x88),
+                                _mm512_shuffle_f32x4(quads[0], quads[1], 0xdd));
+    const vf h1 = _mm512_add_ps(_mm512_shuffle_f32x4(quads[2], quads[3], 0x88),
+                                _mm512_shuffle_f32x4(quads[2], quads[3], 0xdd));
+    return _mm512_add_ps(_mm512_shuffle_f32x4(h0, h1, 0x88), _mm512_shuffle_f32x4(h0, h1, 0xdd));
+}
+
 // NaN lanes may count or not.
 static inline float vf_max_lane(vf a)
 {
@@ -214,6 +237,14 @@ static inline vf vf_load_bf16(const uint16_t *p)
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
 
+// 2 * VF_LANES bfloat16, cheaply: even gets elements 0, 2, 4, ..., odd gets 1, 3, 5, ...
+static inline void vf_load_bf16_split(const uint16_t *p, vf *even, vf *odd)
+{
+    const __m512i pairs = _mm512_loadu_si512(p);
+    *even = _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16));
+    *odd = _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32((int32_t)0xffff0000u)));
+}
+
 // 32-bit lanes with the rounded bfloat16 in the low half.
 static inline __m512i vf_round_bf16(vf a)
 {
@@ -251,11 +282,24 @@ static inline vf vb_dot(vf c, vb a, vb b)
     return _mm512_dpbf16_ps(c, a, b);
 }
 
-// Lane l becomes the pair (even[l], odd[l]), rounded.
+// The 2 * VF_LANES floats of low and high in order, rounded; denormals become 0.
+static inline vb vb_round(vf low, vf high)
+{
+    return _mm512_cvtne2ps_pbh(high, low);
+}
+
+static inline void vb_store(uint16_t *p, vb a)
+{
+    _mm512_storeu_si512(p, (__m512i)a);
+}
+
+// Lane l becomes the pair (even[l], odd[l]), rounded; denormals become 0.
 static inline void vb_store_pairs(uint16_t *p, vf even, vf odd)
 {
-    const __m512i high = _mm512_slli_epi32(vf_round_bf16(odd), 16);
-    _mm512_storeu_si512(p, _mm512_or_si512(high, vf_round_bf16(even)));
+    const __m512i order = _mm512_set_epi16(
+        31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4,
+        19, 3, 18, 2, 17, 1, 16, 0);
+    _mm512_storeu_si512(p, _mm512_permutexvar_epi16(order, (__m512i)vb_round(even, odd)));
 }
 #endif
 

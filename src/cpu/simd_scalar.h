@@ -129,6 +129,11 @@ static inline float vf_sum(vf a)
     return (a[0] + a[2]) + (a[1] + a[3]);
 }
 
+static inline vf vf_sum_each(const vf *a)
+{
+    return (vf){vf_sum(a[0]), vf_sum(a[1]), vf_sum(a[2]), vf_sum(a[3])};
+}
+
 static inline float vf_max_lane(vf a)
 {
     const float x = a[0] > a[1] ? a[0] : a[1];
@@ -226,6 +231,17 @@ static inline vf vf_load_bf16(const uint16_t *p)
     memcpy(h, p, sizeof h);
     const vi wide = {h[0], h[1], h[2], h[3]};
     return (vf)(wide << 16);
+}
+
+// In elements of the processor's own byte order.
+static inline void vf_load_bf16_split(const uint16_t *p, vf *even, vf *odd)
+{
+    uint16_t h[2 * VF_LANES];
+    memcpy(h, p, sizeof h);
+    const vi low = {h[0], h[2], h[4], h[6]};
+    const vi high = {h[1], h[3], h[5], h[7]};
+    *even = (vf)(low << 16);
+    *odd = (vf)(high << 16);
 }
 
 static inline void vf_store_bf16(uint16_t *p, vf a)

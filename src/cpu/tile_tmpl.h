@@ -133,10 +133,11 @@ static int kv_is_direct(const kv_source_t *source)
            !source->page_size && !source->descale->present && (uintptr_t)source->base % 4 == 0;
 }
 
-// Keys [j_begin, j_end) as fp32 rows of stride floats.
+// Keys [j_begin, j_end) as fp32 rows of stride floats; the floats behind d up to a multiple of PANEL become 0.
 static void load_kv(float *out, int64_t stride, const kv_source_t *source, int64_t j_begin,
                     int64_t j_end)
 {
+    const int64_t tail = (source->d + PANEL - 1) / PANEL * PANEL - source->d;
     for (int64_t j = j_begin; j < j_end; j++) {
         float *row = out + (j - j_begin) * stride;
         const unsigned char *at = kv_row(source, j);
@@ -146,6 +147,7 @@ static void load_kv(float *out, int64_t stride, const kv_source_t *source, int64
         } else {
             memset(row, 0, (size_t)source->d * sizeof *row);
         }
+        memset(row + source->d, 0, (size_t)tail * sizeof *row);
     }
 }
 
