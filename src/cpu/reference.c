@@ -9,12 +9,8 @@
 
 #include "../core/element.h"
 #include "../core/status.h"
-
-attn_status_t attn_cpu_merge(const attn_context_t *context, const attn_merge_desc_t *desc,
-                             const float *o_part, const float *lse_part, void *o, float *lse,
-                             void *stream);
-attn_status_t attn_cpu_append(const attn_context_t *context, const attn_append_desc_t *desc,
-                              const attn_append_args_t *args, void *stream);
+#include "append.h"
+#include "merge.h"
 
 typedef struct forward_run {
     const attn_plan_t *plan;

@@ -182,6 +182,7 @@ static void dsink_task(void *arg, int64_t h_q, int32_t worker)
 
 // ---------------------------------------------------------------------------------------------
 // The bias gradient: every stored element is the sum over the elements that were broadcast from it.
+// A problem without scores has no bias and so no gradient of it.
 
 typedef struct index_range {
     int64_t begin;
@@ -290,7 +291,7 @@ attn_status_t reference_backward(const attn_plan_t *plan, const attn_backward_ar
     if (desc->wants_dsink) {
         attn_parallel_for(context, desc->heads_q, dsink_task, &run);
     }
-    if (desc->dbias.present) {
+    if (desc->dbias.present && desc->s_kv > 0 && desc->s_q > 0 && desc->batch > 0) {
         const int64_t stored_rows = stored_size(desc->dbias.stride_b, desc->batch) *
                                     stored_size(desc->dbias.stride_h, desc->heads_q) *
                                     stored_size(desc->dbias.stride_q, desc->s_q);

@@ -68,7 +68,7 @@ attn_desc_t problem_resolve(const attn_desc_t *given)
     resolve_mask(&desc.mask, &desc);
     resolve_mask(&desc.bias, &desc);
     resolve_mask(&desc.dbias, &desc);
-    resolve(&desc.alibi_stride_b, 0);
+    resolve(&desc.alibi_stride_b, desc.heads_q);
     const int64_t lists = desc.block_q > 0 ? ceil_div(desc.s_q, desc.block_q) : 0;
     resolve(&desc.block_stride_b, desc.heads_q * lists);
     resolve(&desc.block_stride_h, lists);
@@ -119,12 +119,8 @@ static operand_t create_lse(const char *name, const attn_desc_t *desc, int64_t m
 static operand_t create_mask_like(const char *name, const attn_mask_tensor_t *mask,
                                   const attn_desc_t *desc, bool bytes, int64_t misalign)
 {
-    int64_t dims[4] = {desc->batch, desc->heads_q, desc->s_q, desc->s_kv};
+    const int64_t dims[4] = {desc->batch, desc->heads_q, desc->s_q, desc->s_kv};
     const int64_t strides[4] = {mask->stride_b, mask->stride_h, mask->stride_q, mask->stride_k};
-    // A broadcast dimension is stored once, also for a problem that has none of it.
-    for (int n = 0; n < 4; n++) {
-        dims[n] = strides[n] == 0 && dims[n] == 0 ? 1 : dims[n];
-    }
     return bytes ? operand_create_mask(name, dims, strides)
                  : operand_create(name, mask->dtype, dims, strides, misalign);
 }
