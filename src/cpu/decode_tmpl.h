@@ -13,11 +13,15 @@
 #include "forward_tmpl.h"
 
 #define DECODE_KEYS 4
+// Rows are asked for so many keys before they are used. More would not fit in the second cache when the distance between
+// rows is a large power of two, as it is with many heads side by side.
+#define DECODE_AHEAD 16
 
 // Rows of K or V in whole chunks: where they are, or as loaded fp32.
 typedef struct decode_rows {
     attn_dtype_t dtype;
     int64_t chunks;
+    int64_t count;
     const unsigned char *at[ATTN_CPU_TILE_KV];
 } decode_rows_t;
 
@@ -77,24 +81,49 @@ static void find_rows(decode_rows_t *rows, const kv_source_t *source, float *til
 {
     const int direct = decode_is_direct(source);
     rows->dtype = decode_dtype(source);
+    rows->count = count;
     rows->chunks = (source->d + PANEL - 1) / PANEL;
+    if (direct) {
+        kv_rows(source, j_begin, count, rows->at);
+    } else {
+        load_kv(tile, stride, source, j_begin, j_begin + count);
+    }
     for (int64_t n = 0; n < count; n++) {
         float *copy = tile + n * stride;
-        rows->at[n] = direct ? kv_row(source, j_begin + n) : NULL;
-        if (!rows->at[n]) {
+        if (!direct) {
+            rows->at[n] = (const unsigned char *)copy;
+        } else if (!rows->at[n]) {
             load_kv(copy, stride, source, j_begin + n, j_begin + n + 1);
             rows->at[n] = (const unsigned char *)copy;
         }
     }
 }
 
-// Asks for a row that will be read some hundred cycles later.
-static void prefetch_row(const kv_source_t *source, int64_t j)
+// Asks for the first rows of a tile.
+static void prefetch_keys(const kv_source_t *source, int64_t j_begin, int64_t count)
 {
-    const unsigned char *at = kv_row(source, j);
+    const unsigned char *rows[DECODE_AHEAD];
+    count = count < DECODE_AHEAD ? count : DECODE_AHEAD;
     const int64_t bytes = source->d * attn_element_bytes(source->tensor->dtype);
-    for (int64_t byte = 0; at && byte < bytes; byte += 64) {
-        __builtin_prefetch(at + byte, 0, 2);
+    if (!decode_is_direct(source)) {
+        return;
+    }
+    kv_rows(source, j_begin, count, rows);
+    for (int64_t n = 0; n < count; n++) {
+        for (int64_t byte = 0; rows[n] && byte < bytes; byte += 64) {
+            __builtin_prefetch(rows[n] + byte, 0, 2);
+        }
+    }
+}
+
+// Asks for rows that are DECODE_AHEAD behind [n, n + count), as far as the tile has them.
+static void prefetch_ahead(const decode_rows_t *rows, int64_t n, int64_t count)
+{
+    const int64_t bytes = rows->chunks * PANEL * attn_element_bytes(rows->dtype);
+    for (int64_t m = n + DECODE_AHEAD; m < n + DECODE_AHEAD + count && m < rows->count; m++) {
+        for (int64_t byte = 0; byte < bytes; byte += 64) {
+            __builtin_prefetch(rows->at[m] + byte, 0, 2);
+        }
     }
 }
 
@@ -151,14 +180,11 @@ GEMM_INLINE void dot_rows(const decode_state_t *state, const decode_rows_t *keys
     }
 }
 
-static void dot_tile(const decode_state_t *state, const decode_rows_t *keys, int64_t j_begin,
-                     int64_t count)
+static void dot_tile(const decode_state_t *state, const decode_rows_t *keys)
 {
-    for (int64_t n = 0; n < count; n += VF_LANES) {
-        const int64_t left = count - n;
-        for (int64_t l = n; l < n + VF_LANES && l < count; l++) {
-            prefetch_row(&state->base.v, j_begin + l);
-        }
+    for (int64_t n = 0; n < keys->count; n += VF_LANES) {
+        const int64_t left = keys->count - n;
+        prefetch_ahead(keys, n, VF_LANES);
         if (keys->dtype == ATTN_F32) {
             dot_rows(state, keys, ATTN_F32, n, left);
         } else if (keys->dtype == ATTN_F16) {
@@ -299,6 +325,7 @@ GEMM_INLINE void add_tile(const decode_state_t *state, const decode_rows_t *v, a
 {
     int64_t n = 0;
     for (; n + DECODE_KEYS <= count; n += DECODE_KEYS) {
+        prefetch_ahead(v, n, DECODE_KEYS);
         add_rows(DECODE_KEYS, state, v, dtype, n);
     }
     for (; n < count; n++) {
@@ -334,12 +361,15 @@ GEMM_INLINE void output_keys(const decode_state_t *state, const decode_rows_t *v
     }
 }
 
-static void decode_tile(decode_state_t *state, int64_t j_begin, int64_t count)
+// next is the K that the next call reads, from key next_key.
+static void decode_tile(decode_state_t *state, int64_t j_begin, int64_t count,
+                        const kv_source_t *next, int64_t next_key)
 {
     const attn_cpu_forward_layout_t *layout = &state->base.run->layout;
     decode_rows_t rows;
     find_rows(&rows, &state->base.k, state->base.k_tile, layout->k_stride, j_begin, count);
-    dot_tile(state, &rows, j_begin, count);
+    dot_tile(state, &rows);
+    prefetch_keys(&state->base.v, j_begin, count);
     finish_scores(state, j_begin, count);
     softmax_rows(state);
     find_rows(&rows, &state->base.v, state->base.v_tile, layout->v_stride, j_begin, count);
@@ -350,6 +380,8 @@ static void decode_tile(decode_state_t *state, int64_t j_begin, int64_t count)
     } else {
         output_keys(state, &rows, ATTN_BF16, count);
     }
+    const int64_t left = state->base.seq.mask.len_kv - next_key;
+    prefetch_keys(next, next_key, left < DECODE_AHEAD ? left : DECODE_AHEAD);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -385,32 +417,57 @@ static void decode_start(decode_state_t *state)
     }
 }
 
+// Keys that any row of the task sees: the heads of a task differ in nothing that intervals know.
+static attn_range_t decode_keys(const decode_state_t *state)
+{
+    attn_range_t any = {INT64_MAX, 0};
+    for (int64_t r = 0; r < state->rows; r++) {
+        if (state->seen[r].begin < state->seen[r].end) {
+            any.begin = state->seen[r].begin < any.begin ? state->seen[r].begin : any.begin;
+            any.end = state->seen[r].end > any.end ? state->seen[r].end : any.end;
+        }
+    }
+    return any;
+}
+
+static void decode_finish(const decode_state_t *state)
+{
+    const attn_dtype_t dtype = decode_dtype(&state->base.v);
+    float *o = state->base.v_tile;
+    for (int64_t r = 0; r < state->rows; r++) {
+        for (int64_t e = 0; e < state->base.desc->d_v; e++) {
+            o[e] = state->o[r * state->o_stride + chunk_place(dtype, e)];
+        }
+        finish_output(&state->base, r, o, 1, state->maximum[r], state->sum[r]);
+    }
+}
+
 static void decode_task(const attn_cpu_forward_t *run, int64_t task, int32_t worker)
 {
-    const forward_place_t place = find_place(run, task);
-    decode_state_t state;
-    task_start(&state.base, run, &place, worker);
-    decode_start(&state);
-    attn_range_t any = {INT64_MAX, 0};
-    for (int64_t r = 0; r < state.rows; r++) {
-        if (state.seen[r].begin < state.seen[r].end) {
-            any.begin = state.seen[r].begin < any.begin ? state.seen[r].begin : any.begin;
-            any.end = state.seen[r].end > any.end ? state.seen[r].end : any.end;
-        }
+    const attn_cpu_forward_layout_t *layout = &run->layout;
+    forward_place_t place = find_place(run, task);
+    decode_state_t states[ATTN_CPU_HEADS_MAX];
+    int64_t heads = run->desc->heads_kv - place.h_kv;
+    heads = heads < layout->heads ? heads : layout->heads;
+    attn_range_t keys = {0, 0};
+    for (int64_t h = 0; h < heads; h++, place.h_kv++) {
+        task_start(&states[h].base, run, &place, worker);
+        states[h].base.memory += h * layout->panel_stride;
+        decode_start(&states[h]);
+        keys = decode_keys(&states[h]);
     }
-    for (int64_t j = any.begin; j < any.end;) {
+    for (int64_t j = keys.begin; j < keys.end;) {
         const int64_t tile_end = (j / ATTN_CPU_TILE_KV + 1) * ATTN_CPU_TILE_KV;
-        const int64_t end = tile_end < any.end ? tile_end : any.end;
-        decode_tile(&state, j, end - j);
+        const int64_t end = tile_end < keys.end ? tile_end : keys.end;
+        for (int64_t h = 0; h < heads; h++) {
+            const int wraps = h + 1 == heads;
+            const int64_t next_key = wraps ? (end < keys.end ? end : j) : j;
+            decode_tile(&states[h], j, end - j, &states[wraps ? 0 : h + 1].base.k, next_key);
+        }
         j = end;
     }
-    const attn_dtype_t dtype = decode_dtype(&state.base.v);
-    float *o = state.base.v_tile;
-    for (int64_t r = 0; r < state.rows; r++) {
-        for (int64_t e = 0; e < run->desc->d_v; e++) {
-            o[e] = state.o[r * state.o_stride + chunk_place(dtype, e)];
-        }
-        finish_output(&state.base, r, o, 1, state.maximum[r], state.sum[r]);
+    for (int64_t h = 0; h < heads; h++) {
+        decode_finish(&states[h]);
     }
 }
 

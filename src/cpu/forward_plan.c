@@ -2,6 +2,7 @@
 #include "forward_plan.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "../core/checked.h"
 #include "../core/element.h"
@@ -38,12 +39,22 @@ static int64_t small_floats(const attn_desc_t *desc, int64_t rows, int64_t panel
     return rows * (round_up(desc->d_qk, panel) + round_up(desc->d_v, panel)) + 2 * panel;
 }
 
+// Heads between which K's rows lie are read by one task: a page of memory is then looked up once for all of them.
+static int64_t choose_heads(const attn_plan_t *plan)
+{
+    const attn_desc_t *desc = &plan->desc;
+    if (!plan->small_q || llabs(desc->k.stride_h) >= llabs(desc->k.stride_s)) {
+        return 1;
+    }
+    return smaller(ATTN_CPU_HEADS_MAX, desc->heads_kv);
+}
+
 // Tasks per split; saturates.
-static int64_t task_count(const attn_desc_t *desc, int64_t rows, int64_t task_rows)
+static int64_t task_count(const attn_desc_t *desc, int64_t rows, int64_t task_rows, int64_t heads)
 {
     int64_t count = attn_ceil_div(rows, task_rows);
     if (!attn_checked_mul(count, desc->batch, &count) ||
-        !attn_checked_mul(count, desc->heads_kv, &count)) {
+        !attn_checked_mul(count, attn_ceil_div(desc->heads_kv, heads), &count)) {
         return INT64_MAX;
     }
     return count;
@@ -54,7 +65,7 @@ static int64_t choose_panels(const attn_desc_t *desc, int64_t rows, int64_t pane
     int64_t panels = smaller(ATTN_CPU_PANELS_MAX, PANELS_FLOATS_MAX / panel_floats(desc, panel));
     panels = smaller(panels, attn_ceil_div(rows, panel));
     panels = panels < 1 ? 1 : panels;
-    while (panels > 1 && task_count(desc, rows, panels * panel) < TASKS_WANTED) {
+    while (panels > 1 && task_count(desc, rows, panels * panel, 1) < TASKS_WANTED) {
         panels = (panels + 1) / 2;
     }
     return panels;
@@ -95,6 +106,7 @@ attn_cpu_forward_layout_t attn_cpu_forward_layout(const attn_plan_t *plan,
     layout.group = desc->heads_q / desc->heads_kv;
     const int64_t rows = desc->s_q * layout.group;
     layout.panels = choose_panels(desc, rows, layout.panel);
+    layout.heads = choose_heads(plan);
     layout.task_rows = layout.panels * layout.panel;
     layout.blocks = attn_ceil_div(rows, layout.task_rows);
     // An odd number of cache lines spreads the rows of a tile over the first cache's sets.
@@ -109,7 +121,8 @@ attn_cpu_forward_layout_t attn_cpu_forward_layout(const attn_plan_t *plan,
     layout.panel_stride =
         plan->small_q ? small_floats(desc, rows, layout.panel) : panel_floats(desc, layout.panel);
     layout.scratch_bytes =
-        (size_t)(layout.panel_at + layout.panels * layout.panel_stride) * sizeof(float);
+        (size_t)(layout.panel_at + layout.panels * layout.heads * layout.panel_stride) *
+        sizeof(float);
     layout.part_rows = part_row_count(plan);
     return layout;
 }
@@ -159,7 +172,7 @@ attn_status_t attn_cpu_forward_choose(attn_plan_t *plan, const attn_cpu_kernels_
     plan->tile_q = group < kernels->panel ? kernels->panel / group : 1;
     plan->small_q = rows <= ATTN_CPU_SMALL_ROWS_MAX && !desc->batch_invariant;
     const int64_t panels = choose_panels(desc, rows, kernels->panel);
-    const int64_t tasks = task_count(desc, rows, panels * kernels->panel);
+    const int64_t tasks = task_count(desc, rows, panels * kernels->panel, choose_heads(plan));
     choose_splits(plan, tasks);
     ATTN_RETURN_IF(tasks >= INT64_MAX / plan->num_splits, ATTN_UNSUPPORTED,
                    "batch * heads_kv * s_q is too large to be cut into tasks");
@@ -242,7 +255,7 @@ attn_status_t attn_cpu_forward(const attn_plan_t *plan, const attn_forward_args_
     } else {
         run.tasks = run.layout.blocks * desc->batch;
     }
-    run.tasks *= desc->heads_kv * plan->num_splits;
+    run.tasks *= attn_ceil_div(desc->heads_kv, run.layout.heads) * plan->num_splits;
     at += parts.blocks;
     if (plan->num_splits > 1) {
         run.part_o = (float *)(void *)at;

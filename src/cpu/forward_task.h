@@ -14,6 +14,8 @@
 // Most panels of a task, and most rows of a task whose lanes are dims.
 #define ATTN_CPU_PANELS_MAX 8
 #define ATTN_CPU_SMALL_ROWS_MAX 8
+// Most K/V heads of such a task: heads that lie side by side are read together.
+#define ATTN_CPU_HEADS_MAX 8
 // Keys per tile; tiles begin at multiples of it, so that bits do not depend on where a window or a split begins.
 #define ATTN_CPU_TILE_KV 64
 
@@ -23,6 +25,7 @@ typedef struct attn_cpu_forward_layout {
     int64_t panel;     // packed rows per panel
     int64_t panels;    // panels per task
     int64_t task_rows; // packed rows per task
+    int64_t heads;     // K/V heads per task: 1, unless rows are few
     int64_t blocks;    // tasks per (sequence, K/V head, split) if no sequence is packed
     int64_t k_stride;  // row of a loaded K tile
     int64_t v_stride;

@@ -17,6 +17,7 @@
 
 #include <math.h>
 
+#include "../core/checked.h"
 #include "gemm_tmpl.h"
 #include "math_tmpl.h"
 #include "score_tile.h"
@@ -592,7 +593,7 @@ static void finish_output(const forward_state_t *state, int64_t packed, const fl
 // Which block of which (sequence, K/V head, split) a task is. Later blocks of a sequence see more keys and come first.
 typedef struct forward_place {
     int64_t b;
-    int64_t h_kv;
+    int64_t h_kv; // the first of the task
     int64_t block;
     int64_t split;
 } forward_place_t;
@@ -603,8 +604,9 @@ static forward_place_t find_place(const attn_cpu_forward_t *run, int64_t task)
     const int64_t splits = run->plan->num_splits;
     forward_place_t place;
     place.split = task % splits;
-    place.h_kv = task / splits % desc->heads_kv;
-    const int64_t rest = task / splits / desc->heads_kv;
+    const int64_t head_blocks = attn_ceil_div(desc->heads_kv, run->layout.heads);
+    place.h_kv = task / splits % head_blocks * run->layout.heads;
+    const int64_t rest = task / splits / head_blocks;
     if (!run->block_begin) {
         place.b = rest % desc->batch;
         place.block = run->layout.blocks - 1 - rest / desc->batch;

@@ -263,12 +263,17 @@ static inline void vf_store_bf16(uint16_t *p, vf a)
 #ifdef __AVX512BF16__
 #define VF_HAS_BF16_DOT 1
 
-// VF_LANES pairs of bfloat16: lane l holds elements 2l and 2l + 1.
+// VF_LANES pairs of bfloat16: lane l holds elements 2l and 2l + 1 of a row, or elements l of two rows.
 typedef __m512bh vb;
 
 static inline vb vb_load(const uint16_t *p)
 {
     return (vb)_mm512_loadu_si512(p);
+}
+
+static inline void vb_store(uint16_t *p, vb a)
+{
+    _mm512_storeu_si512(p, (__m512i)a);
 }
 
 static inline vb vb_set1_pair(uint32_t pair)
@@ -288,18 +293,41 @@ static inline vb vb_round(vf low, vf high)
     return _mm512_cvtne2ps_pbh(high, low);
 }
 
-static inline void vb_store(uint16_t *p, vb a)
+// Lane l is the pair (even[l], odd[l]), rounded; denormals become 0.
+static inline vb vb_round_pairs(vf even, vf odd)
 {
-    _mm512_storeu_si512(p, (__m512i)a);
+    const __m512i order =
+        _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                         21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    return (vb)_mm512_permutexvar_epi16(order, (__m512i)vb_round(even, odd));
 }
 
-// Lane l becomes the pair (even[l], odd[l]), rounded; denormals become 0.
 static inline void vb_store_pairs(uint16_t *p, vf even, vf odd)
 {
-    const __m512i order = _mm512_set_epi16(
-        31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4,
-        19, 3, 18, 2, 17, 1, 16, 0);
-    _mm512_storeu_si512(p, _mm512_permutexvar_epi16(order, (__m512i)vb_round(even, odd)));
+    vb_store(p, vb_round_pairs(even, odd));
+}
+
+static inline vf vb_even(vb a)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32((__m512i)a, 16));
+}
+
+static inline vf vb_odd(vb a)
+{
+    return _mm512_castsi512_ps(
+        _mm512_and_si512((__m512i)a, _mm512_set1_epi32((int32_t)0xffff0000u)));
+}
+
+// 2 * VF_LANES pairs (even[i], odd[i]) of two rows of bfloat16.
+static inline void vb_interleave(uint32_t *p, const uint16_t *even, const uint16_t *odd)
+{
+    const __m512i a = _mm512_loadu_si512(even);
+    const __m512i b = _mm512_loadu_si512(odd);
+    const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40,
+                                         8, 39, 7, 38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+    const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
+    _mm512_storeu_si512(p, _mm512_permutex2var_epi16(a, low, b));
+    _mm512_storeu_si512(p + VF_LANES, _mm512_permutex2var_epi16(a, high, b));
 }
 #endif
 

@@ -126,6 +126,27 @@ static const unsigned char *kv_row(const kv_source_t *source, int64_t j)
     return source->base + page * source->page_bytes + j % source->page_size * source->row_bytes;
 }
 
+// Rows of keys [j_begin, j_begin + count), as kv_row gives them.
+static void kv_rows(const kv_source_t *source, int64_t j_begin, int64_t count,
+                    const unsigned char **rows)
+{
+    if (!source->page_size) {
+        const unsigned char *first = source->base + j_begin * source->row_bytes;
+        for (int64_t n = 0; n < count; n++) {
+            rows[n] = first + n * source->row_bytes;
+        }
+        return;
+    }
+    for (int64_t n = 0; n < count;) {
+        const unsigned char *first = kv_row(source, j_begin + n);
+        const int64_t left = source->page_size - (j_begin + n) % source->page_size;
+        const int64_t end = n + left < count ? n + left : count;
+        for (int64_t row = 0; n < end; row++, n++) {
+            rows[n] = first ? first + row * source->row_bytes : NULL;
+        }
+    }
+}
+
 // Rows that the products can read where they are.
 static int kv_is_direct(const kv_source_t *source)
 {
@@ -133,17 +154,19 @@ static int kv_is_direct(const kv_source_t *source)
            !source->page_size && !source->descale->present && (uintptr_t)source->base % 4 == 0;
 }
 
-// Keys [j_begin, j_end) as fp32 rows of stride floats; the floats behind d up to a multiple of PANEL become 0.
+// At most ATTN_CPU_TILE_KV keys [j_begin, j_end) as fp32 rows of stride floats; the floats behind d up to a multiple of PANEL become 0.
 static void load_kv(float *out, int64_t stride, const kv_source_t *source, int64_t j_begin,
                     int64_t j_end)
 {
     const int64_t tail = (source->d + PANEL - 1) / PANEL * PANEL - source->d;
-    for (int64_t j = j_begin; j < j_end; j++) {
-        float *row = out + (j - j_begin) * stride;
-        const unsigned char *at = kv_row(source, j);
-        if (at) {
-            load_row(row, source->tensor, at, source->d,
-                     descale_at(source->descale, source->factors, source->b, source->h, j));
+    const unsigned char *rows[ATTN_CPU_TILE_KV];
+    kv_rows(source, j_begin, j_end - j_begin, rows);
+    for (int64_t n = 0; n < j_end - j_begin; n++) {
+        float *row = out + n * stride;
+        if (rows[n]) {
+            const float factor =
+                descale_at(source->descale, source->factors, source->b, source->h, j_begin + n);
+            load_row(row, source->tensor, rows[n], source->d, factor);
         } else {
             memset(row, 0, (size_t)source->d * sizeof *row);
         }
