@@ -132,7 +132,7 @@ static void key_block_head(const attn_cpu_backward_run_t *run,
         tile.dq = args->dq ? dq + attn_cpu_backward_row(run, &block->seq, block->b, h, rows.begin) *
                                       run->layout.d_pad
                            : NULL;
-        attn_cpu_backward_accumulate(run, scratch, block, &tile);
+        attn_cpu_backward_accumulate(run, scratch, block, h, rows.begin, &tile);
     }
 }
 
@@ -149,7 +149,7 @@ static void key_block(const attn_cpu_backward_run_t *run,
         return;
     }
     const attn_cpu_key_block_t block =
-        attn_cpu_backward_load_keys(run, scratch, seq, b, h_kv, first);
+        attn_cpu_backward_load_keys(run, scratch, seq, b, h_kv, first, run->layout.is_paired);
     memset(scratch->dk_t, 0, (size_t)(tile_kv * desc->d_qk) * sizeof(float));
     memset(scratch->dv_t, 0, (size_t)(tile_kv * desc->d_v) * sizeof(float));
     const int64_t group = desc->heads_q / desc->heads_kv;

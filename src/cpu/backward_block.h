@@ -1,96 +1,26 @@
 // One key block against one row block: everything between the passes over blocks (backward.c, bias_gradient.c) and the vector
-// code. Knows how operands become scratch, which elements of a tile are hidden, and how NaN is kept where it belongs.
+// code. Knows how operands become scratch and which elements of a tile are hidden.
 #ifndef ATTN_CPU_BACKWARD_BLOCK_H
 #define ATTN_CPU_BACKWARD_BLOCK_H
 
-#include "../core/plan.h"
-#include "../core/sequence.h"
-#include "backward_tile.h"
-
-// Scratch of one worker, in the shapes of backward_tile.h.
-typedef struct attn_cpu_backward_scratch {
-    float *k_t;
-    float *v_t;
-    float *k_rows;
-    float *dk_t;
-    float *dv_t;
-    float *q;
-    float *dout;
-    float *p;
-    float *ds;
-    float *add;
-    float *keep;
-    float *bias; // sums of the bias gradient, like p
-    float *
-        rows; // [max(tile_q, widest panel)][max(q_stride, dout_stride)] on the way to or from somewhere
-    float *lse;
-    float *delta;
-    float *row_begin;
-    float *row_end;
-    attn_range_t *strip_keys;
-    uint8_t *bad_key; // [tile_kv]
-} attn_cpu_backward_scratch_t;
-
-// How a plan's workspace is cut, in floats: delta, partial dq, then a piece per worker; dsink's parts are doubles.
-typedef struct attn_cpu_backward_layout {
-    int64_t d_pad;      // d_qk rounded up to the widest panel: row length of the partial dq
-    int64_t all_rows;   // rows of q in one head: batch * s_q, or the pack
-    int64_t row_blocks; // of tile_q rows in a sequence
-    int64_t q_stride;
-    int64_t dout_stride;
-    int64_t tile_stride;
-    size_t delta_bytes;
-    size_t dq_bytes;
-    size_t dsink_bytes;
-    size_t scratch_bytes; // of one worker
-    size_t total_bytes;   // SIZE_MAX: does not fit
-} attn_cpu_backward_layout_t;
-
-typedef struct attn_cpu_backward_run {
-    const attn_plan_t *plan;
-    const attn_backward_args_t *args;
-    const attn_cpu_backward_kernels_t *kernels;
-    attn_cpu_backward_layout_t layout;
-    float *delta;  // [heads_q][all_rows]
-    float *dq;     // [num_splits][heads_q][all_rows][d_pad], without rows that a split cannot reach
-    double *dsink; // [batch][heads_q][row_blocks]
-    unsigned char *scratch;
-} attn_cpu_backward_run_t;
+#include "backward_layout.h"
 
 // A key block in the scratch.
 typedef struct attn_cpu_key_block {
     attn_sequence_t seq;
     int64_t b;
     int64_t h_kv;
-    int64_t first;   // key 0 of the block
-    int64_t keys;    // up to the last one in use; those before leftpad are zeros
-    int32_t has_bad; // bad_key marks keys with a NaN or an infinity: they are zeros in k_rows
+    int64_t first;     // key 0 of the block
+    int64_t keys;      // up to the last one in use; those before leftpad are zeros
+    int32_t is_paired; // loaded as pairs
+    int32_t has_bad;   // bad_key marks keys with a NaN or an infinity: they are zeros in k_rows
 } attn_cpu_key_block_t;
 
-attn_cpu_backward_layout_t attn_cpu_backward_layout(const attn_plan_t *plan);
-attn_cpu_backward_scratch_t attn_cpu_backward_scratch_of(const attn_cpu_backward_run_t *run,
-                                                         int32_t worker);
-
-// Index of row i of a sequence and head in delta, and in each split's dq.
-int64_t attn_cpu_backward_row(const attn_cpu_backward_run_t *run, const attn_sequence_t *seq,
-                              int64_t b, int64_t h, int64_t i);
-
-// Rows [i, i + rows) of an operand laid out like q, or keys of one laid out like k.
-attn_cpu_rows_t attn_cpu_rows_like_q(const attn_sequence_t *seq, const attn_tensor_t *tensor,
-                                     const void *data, int64_t h, int64_t i, int64_t rows,
-                                     int64_t cols);
-attn_cpu_rows_t attn_cpu_rows_like_k(const attn_sequence_t *seq, const attn_tensor_t *tensor,
-                                     const void *data, int64_t h_kv, int64_t j, int64_t keys,
-                                     int64_t cols);
-
-// Rows that keys [begin, end) can reach: none without a key in use.
-attn_range_t attn_cpu_backward_reach(const attn_sequence_t *seq, int64_t begin, int64_t end);
-
-// Loads K and V of keys [first, first + tile_kv) as far as they are in use.
+// Loads K and V of keys [first, first + tile_kv) as far as they are in use, as pairs or fp32.
 attn_cpu_key_block_t attn_cpu_backward_load_keys(const attn_cpu_backward_run_t *run,
                                                  const attn_cpu_backward_scratch_t *scratch,
                                                  const attn_sequence_t *seq, int64_t b,
-                                                 int64_t h_kv, int64_t first);
+                                                 int64_t h_kv, int64_t first, int is_paired);
 
 // Makes the tile of the block and rows [i, i + rows), rows <= tile_q, all in use, and its p and ds. Outputs are NULL.
 // Returns 0 if no row sees a key; then there is no tile.
@@ -99,13 +29,10 @@ int attn_cpu_backward_scores(const attn_cpu_backward_run_t *run,
                              const attn_cpu_key_block_t *block, int64_t h, int64_t i, int64_t rows,
                              int to_bias, attn_cpu_backward_tile_t *tile_out);
 
-// Adds the tile to its dk_t, dv_t and dq. Afterwards q and dout are garbage.
+// Adds that tile to its dk_t, dv_t and dq. Afterwards q and dout are garbage.
 void attn_cpu_backward_accumulate(const attn_cpu_backward_run_t *run,
                                   const attn_cpu_backward_scratch_t *scratch,
-                                  const attn_cpu_key_block_t *block,
+                                  const attn_cpu_key_block_t *block, int64_t h, int64_t i,
                                   attn_cpu_backward_tile_t *tile);
-
-// Whether the tile shows key n (from the block's first key) to row m.
-int attn_cpu_backward_sees(const attn_cpu_backward_tile_t *tile, int64_t m, int64_t n);
 
 #endif

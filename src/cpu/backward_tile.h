@@ -7,6 +7,16 @@
 //   v_t    [block_keys/panel][d_v][panel]        dout   [rows][dout_stride]
 //   k_rows [d_pad/panel][block_keys][panel]      lse    [rows], delta [rows]
 //
+// Bfloat16 inputs run on pairs where the instruction set has them: the same operands as uint32, two bfloat16 each, the even one
+// in the low half, along the dimension that the product sums over:
+//
+//   k_t2    [block_keys/panel][d_qk/2][panel]    q2     [rows][q2_stride]             along d
+//   v_t2    [block_keys/panel][d_v/2][panel]     dout2  [rows][dout2_stride]          along d
+//   k_rows2 [d_pad/panel][block_keys/2][panel]   ds_rows2 [rows][tile_stride/2]       along keys
+//   p2, ds2 [rows/2][tile_stride]                q_t2, dout_t2 [rows/2][q_stride]     along rows
+//
+// Odd ends are filled with zeros.
+//
 //   S  = q x k_t          dP = dout x v_t        p = exp(S - lse),  ds = p * (dP - delta)         keys are the vector lanes
 //   dv_t += dout^T x p    dk_t += q^T x ds       dq += ds x k_rows                                shaped like v_t, k_t, q
 #ifndef ATTN_CPU_BACKWARD_TILE_H
@@ -23,6 +33,22 @@
 // The widest panel of any instruction set: block sizes and padded dims are multiples of it.
 #define ATTN_CPU_BACKWARD_PANEL_MAX 32
 
+// The operands as pairs.
+typedef struct attn_cpu_backward_pairs {
+    uint32_t *k_t2;
+    uint32_t *v_t2;
+    uint32_t *k_rows2;
+    uint32_t *q2;
+    uint32_t *q_t2;
+    uint32_t *dout2;
+    uint32_t *dout_t2;
+    uint32_t *p2;
+    uint32_t *ds2;
+    uint32_t *ds_rows2;
+    int64_t q2_stride;
+    int64_t dout2_stride;
+} attn_cpu_backward_pairs_t;
+
 typedef struct attn_cpu_backward_tile {
     int64_t d_qk;
     int64_t d_v;
@@ -35,17 +61,18 @@ typedef struct attn_cpu_backward_tile {
     float *dv_t; // NULL: dv is not wanted
 
     int64_t rows;
-    const float *q;
+    float *q;
     int64_t q_stride;
-    const float *dout;
+    float *dout;
     int64_t dout_stride;
     const float *lse;
     const float *delta;
     float *dq; // [rows][dq_stride], whole panels are written; NULL: dq is not wanted
     int64_t dq_stride;
 
-    float *p; // [rows][tile_stride]
+    float *p; // [rows][tile_stride]; on pairs p and ds are of one panel and only pass through
     float *ds;
+    const attn_cpu_backward_pairs_t *pairs; // NULL: fp32
     int64_t tile_stride;
 
     float scale;
@@ -86,6 +113,15 @@ typedef struct attn_cpu_backward_kernels {
     void (*scores)(const attn_cpu_backward_tile_t *tile);
     // Adds p and ds to dv_t, dk_t, dq.
     void (*accumulate)(const attn_cpu_backward_tile_t *tile);
+    // The same on pairs; all NULL where the instruction set has none.
+    void (*load_pairs)(const attn_cpu_rows_t *from, uint32_t *pairs, int64_t stride);
+    void (*transpose_pairs)(const uint32_t *pairs, int64_t stride, int64_t cols2,
+                            uint32_t *transposed);
+    // Rows 2r and 2r + 1, pairs along d, to row r of pairs along rows; an odd last row is paired with zeros.
+    void (*pair_rows)(const uint32_t *pairs, int64_t stride, int64_t rows, int64_t cols2,
+                      uint32_t *paired, int64_t paired_stride);
+    void (*scores_pairs)(const attn_cpu_backward_tile_t *tile);
+    void (*accumulate_pairs)(const attn_cpu_backward_tile_t *tile);
 } attn_cpu_backward_kernels_t;
 
 #endif

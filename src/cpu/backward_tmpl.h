@@ -74,20 +74,31 @@ static inline vf backward_lanes(void)
     return vf_load(lanes);
 }
 
-// One vector of row m at column n of the tile. The flags are constants after inlining. exp(s - lse) is taken of the
-// difference, which one fma rounds once: lse may be -120 or 10000, the difference is what the weight depends on.
-GEMM_INLINE void backward_vector(const attn_cpu_backward_tile_t *tile, int64_t m, int64_t n,
-                                 int masked, int modified)
+// What a tile's variant needs; constants after inlining.
+typedef struct backward_variant {
+    int masked;   // something is hidden
+    int modified; // softcap, add, keep or to_bias
+    int coarse;   // p and ds are rounded to bfloat16 afterwards
+} backward_variant_t;
+
+typedef struct backward_weight {
+    vf p;
+    vf ds;
+} backward_weight_t;
+
+// p and ds of one vector of keys, [n, n + VF_LANES) of row m. exp(s - lse) is taken of the difference, which one fma rounds
+// once: lse may be -120 or 10000, the difference is what the weight depends on.
+GEMM_INLINE backward_weight_t backward_weight_at(const attn_cpu_backward_tile_t *tile, int64_t m,
+                                                 int64_t n, vf dot, vf dp,
+                                                 const backward_variant_t variant)
 {
     const int64_t at = m * tile->tile_stride + n;
-    const vf dot = vf_load(tile->p + at);
     const vf lse = vf_set1(tile->lse[m]);
     const vf scale = vf_set1(tile->scale);
-    vf dp = vf_load(tile->ds + at);
     vf by_dot = scale;
     vf keep = vf_set1(1.0f);
     vf difference;
-    if (modified) {
+    if (variant.modified) {
         const vf add = tile->add ? vf_load(tile->add + at) : vf_set1(0.0f);
         if (tile->softcap > 0.0f) {
             const vf t = vf_tanh(vf_mul(vf_mul(dot, scale), vf_set1(1.0f / tile->softcap)));
@@ -107,33 +118,44 @@ GEMM_INLINE void backward_vector(const attn_cpu_backward_tile_t *tile, int64_t m
     } else {
         difference = vf_fma(dot, scale, vf_sub(vf_set1(0.0f), lse));
     }
-    vf p = vf_exp2(vf_mul(difference, vf_set1(ATTN_LOG2_E)));
+    const vf x = vf_mul(difference, vf_set1(ATTN_LOG2_E));
+    vf p = variant.coarse ? vf_exp2_coarse(x) : vf_exp2(x);
     vf ds = vf_mul(vf_mul(p, vf_sub(dp, vf_set1(tile->delta[m]))), by_dot);
-    if (modified) {
+    if (variant.modified) {
         p = vf_mul(p, keep);
     }
-    if (masked) {
+    if (variant.masked) {
         const vf zero = vf_set1(0.0f);
         const vf key = vf_add(vf_set1((float)n), backward_lanes());
         vm seen = vm_and(vf_lt(key, vf_set1(tile->row_end[m])),
                          vm_not(vf_lt(key, vf_set1(tile->row_begin[m]))));
-        if (modified && tile->add) {
+        if (variant.modified && tile->add) {
             seen = vm_and(seen, vm_not(vf_eq(vf_load(tile->add + at), vf_set1(-INFINITY))));
         }
         p = vf_select(seen, p, zero);
         ds = vf_select(seen, ds, zero);
     }
-    vf_store(tile->p + at, p);
-    vf_store(tile->ds + at, ds);
+    return (backward_weight_t){p, ds};
 }
 
 GEMM_INLINE void backward_rows(const attn_cpu_backward_tile_t *tile, attn_range_t rows, int64_t n,
-                               int masked, int modified)
+                               const backward_variant_t variant)
 {
     for (int64_t m = rows.begin; m < rows.end; m++) {
-        backward_vector(tile, m, n, masked, modified);
-        backward_vector(tile, m, n + VF_LANES, masked, modified);
+        float *p = tile->p + m * tile->tile_stride + n;
+        float *ds = tile->ds + m * tile->tile_stride + n;
+        for (int v = 0; v < PANEL; v += VF_LANES) {
+            const backward_weight_t weight =
+                backward_weight_at(tile, m, n + v, vf_load(p + v), vf_load(ds + v), variant);
+            vf_store(p + v, weight.p);
+            vf_store(ds + v, weight.ds);
+        }
     }
+}
+
+static int backward_is_modified(const attn_cpu_backward_tile_t *tile)
+{
+    return tile->add || tile->keep || tile->softcap > 0.0f || tile->to_bias;
 }
 
 // Rows of the tile that have work in the panel of keys [n, n + PANEL): whole strips.
@@ -153,7 +175,6 @@ static attn_range_t backward_panel_rows(const attn_cpu_backward_tile_t *tile, in
 
 static void backward_scores(const attn_cpu_backward_tile_t *tile)
 {
-    const int modified = tile->add || tile->keep || tile->softcap > 0.0f || tile->to_bias;
     for (int64_t n = 0; n < tile->keys; n += PANEL) {
         const attn_range_t rows = backward_panel_rows(tile, n);
         if (rows.begin >= rows.end) {
@@ -179,12 +200,12 @@ static void backward_scores(const attn_cpu_backward_tile_t *tile)
             .c_row = tile->tile_stride,
         };
         gemm(rows.end - rows.begin, tile->d_v, &dp);
-        if (modified) {
-            backward_rows(tile, rows, n, 1, 1);
+        if (backward_is_modified(tile)) {
+            backward_rows(tile, rows, n, (backward_variant_t){1, 1, 0});
         } else if (tile->masked) {
-            backward_rows(tile, rows, n, 1, 0);
+            backward_rows(tile, rows, n, (backward_variant_t){1, 0, 0});
         } else {
-            backward_rows(tile, rows, n, 0, 0);
+            backward_rows(tile, rows, n, (backward_variant_t){0, 0, 0});
         }
     }
 }
@@ -257,6 +278,8 @@ static void backward_accumulate(const attn_cpu_backward_tile_t *tile)
     }
 }
 
+#include "backward_pairs_tmpl.h"
+
 static const attn_cpu_backward_kernels_t backward_kernels = {
     .panel = PANEL,
     .load = backward_load,
@@ -266,6 +289,13 @@ static const attn_cpu_backward_kernels_t backward_kernels = {
     .row_dots = backward_row_dots,
     .scores = backward_scores,
     .accumulate = backward_accumulate,
+#ifdef VF_HAS_BF16_DOT
+    .load_pairs = backward_load_pairs,
+    .transpose_pairs = backward_transpose_pairs,
+    .pair_rows = backward_pair_rows,
+    .scores_pairs = backward_scores_pairs,
+    .accumulate_pairs = backward_accumulate_pairs,
+#endif
 };
 
 #endif

@@ -45,7 +45,8 @@ static int load_block(bias_task_t *task, const attn_sequence_t *seq, int64_t b, 
     }
     const attn_cpu_key_block_t *loaded = &task->loaded;
     if (!task->is_loaded || loaded->b != b || loaded->h_kv != h_kv || loaded->first != first) {
-        task->loaded = attn_cpu_backward_load_keys(task->run, &task->scratch, seq, b, h_kv, first);
+        task->loaded =
+            attn_cpu_backward_load_keys(task->run, &task->scratch, seq, b, h_kv, first, 0);
         task->is_loaded = 1;
     }
     return 1;
