@@ -9,7 +9,7 @@
 #include "desc.h"
 #include "status.h"
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Descriptor
 
 static attn_status_t check_shape(const attn_append_desc_t *desc)
@@ -145,7 +145,7 @@ attn_status_t attn_append_desc_check(attn_append_desc_t *desc)
     return desc->paged_kv ? resolve_page_table(desc) : ATTN_OK;
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Arguments
 
 static attn_status_t check_pointers(const attn_append_desc_t *desc, const attn_append_args_t *args)

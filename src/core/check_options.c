@@ -9,7 +9,7 @@
 #include "element.h"
 #include "status.h"
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Mask tensors
 
 static attn_status_t resolve_mask_tensor(const attn_desc_t *desc, const char *name,
@@ -63,7 +63,7 @@ static attn_status_t check_dbias(attn_desc_t *desc)
     return attn_strides_check_distinct("dbias", dims, 4);
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Block lists
 
 static attn_status_t check_blocks(attn_desc_t *desc)
@@ -91,7 +91,7 @@ static attn_status_t check_blocks(attn_desc_t *desc)
     return attn_strides_check_extent("block_index", dims, 4, (int64_t)sizeof(int32_t));
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 
 static attn_status_t check_mask_flags(const attn_desc_t *desc)
 {
@@ -138,7 +138,7 @@ attn_status_t attn_check_mask(attn_desc_t *desc, attn_op_t op)
     return desc->block_sparse ? check_blocks(desc) : ATTN_OK;
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Options
 
 static attn_status_t check_descale(const char *name, attn_descale_t *descale,

@@ -6,7 +6,7 @@
 #include "element.h"
 #include "status.h"
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Dtypes
 
 // k and v: q's dtype, or an 8-bit cache for wider queries.
@@ -71,7 +71,7 @@ attn_status_t attn_check_dtypes(const attn_desc_t *desc, attn_op_t op)
     return op == ATTN_BACKWARD ? check_backward_dtypes(desc) : ATTN_OK;
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Strides
 
 attn_status_t attn_operand_resolve(const attn_operand_t *operand)
