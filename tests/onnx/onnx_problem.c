@@ -1,14 +1,18 @@
 // onnx_problem.c: see onnx_problem.h.
 //
 // How ONNX is said in attn.h's words:
-//   3-D Q (b, s, heads*d)  dense (b, s, h, d)            4-D (b, h, s, d): attn_desc_set_bhsd
-//   attn_mask              bool: mask, float: bias; shapes align at the right, stride 0 where size 1 or missing
-//   past_key, past_value   appended with attn_append to an empty cache, then the new rows behind them; K and V are the cache
-//   is_causal              key j is seen by row i when j <= i + offset (reference: operator text of opset 24)
-//                            past rows given: offset = past; neither: 0   -> top-left, window_right = offset
-//                            nonpad_kv_seqlen: offset = nonpad - s_q      -> bottom-right causal over seqused_kv
-//   nonpad_kv_seqlen       seqused_kv
-//   softmax_precision      nothing to do: the softmax is always at least fp32
+//   3-D Q (b, s, heads*d)   dense (b, s, h, d)
+//   4-D Q (b, h, s, d)      the same with other strides
+//   attn_mask               bool: mask, float: bias; shapes align at the right, stride 0 where the
+//                           size is 1 or missing
+//   past_key, past_value    appended with attn_append to an empty cache, then the new rows behind
+//                           them; K and V are the cache
+//   is_causal               row i sees key j when j <= i + offset (text of opset 24):
+//                             past rows: offset = past; neither: 0    top-left, window_right
+//                                                                     = offset
+//                             nonpad_kv_seqlen: offset = nonpad - s_q bottom-right over seqused_kv
+//   nonpad_kv_seqlen        seqused_kv
+//   softmax_precision       nothing to do: the softmax is always at least fp32
 #include "onnx_problem.h"
 
 #include <setjmp.h>
@@ -121,7 +125,7 @@ const onnx_tensor *vector_output(const vector *v, int i)
                : NULL;
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// ---------------------------------------------------------------------------------------------
 // From ONNX to a descriptor
 
 typedef struct shape4 {

@@ -120,7 +120,7 @@ size_t onnx_dtype_bytes(int64_t dtype)
     }
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// ---------------------------------------------------------------------------------------------
 // TensorProto: dims = 1, data_type = 2, name = 8, raw_data = 9
 
 static int add_dim(onnx_tensor *tensor, uint64_t dim)
@@ -205,7 +205,7 @@ int onnx_parse_tensor(const uint8_t *bytes, size_t size, onnx_tensor *tensor_out
     return check_size(tensor_out, error);
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// ---------------------------------------------------------------------------------------------
 // ModelProto: graph = 7. GraphProto: node = 1. NodeProto: input = 1, output = 2, op_type = 4,
 // attribute = 5. AttributeProto: name = 1, f = 2, i = 3, type = 20.
 
