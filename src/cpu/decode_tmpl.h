@@ -10,7 +10,9 @@
 #ifndef ATTN_CPU_DECODE_TMPL_H
 #define ATTN_CPU_DECODE_TMPL_H
 
-#include "forward_tmpl.h"
+#include "forward_state_tmpl.h"
+#include "gemm_tmpl.h"
+#include "softmax_tmpl.h"
 
 #define DECODE_KEYS 4
 // Rows are asked for so many keys before they are used. More would not fit in the second cache when the distance between
@@ -435,10 +437,12 @@ static void decode_finish(const decode_state_t *state)
     const attn_dtype_t dtype = decode_dtype(&state->base.v);
     float *o = state->base.v_tile;
     for (int64_t r = 0; r < state->rows; r++) {
+        const float sum = state->sum[r];
+        const float divisor = state->base.run->part_o || sum == 0.0f ? 1.0f : sum;
         for (int64_t e = 0; e < state->base.desc->d_v; e++) {
-            o[e] = state->o[r * state->o_stride + chunk_place(dtype, e)];
+            o[e] = state->o[r * state->o_stride + chunk_place(dtype, e)] / divisor;
         }
-        finish_output(&state->base, r, o, 1, state->maximum[r], state->sum[r]);
+        finish_output(&state->base, r, o, 1, state->maximum[r], sum);
     }
 }
 

@@ -3,7 +3,7 @@
 #ifndef ATTN_CPU_MERGE_SPLITS_TMPL_H
 #define ATTN_CPU_MERGE_SPLITS_TMPL_H
 
-#include "forward_tmpl.h"
+#include "forward_state_tmpl.h"
 
 // The sequence that packed row belongs to: the last that begins at or before it.
 static int64_t sequence_of_row(const attn_cpu_forward_t *run, int64_t row)
@@ -51,7 +51,7 @@ static float merge_row(const attn_cpu_forward_t *run, int64_t part, float *row, 
     }
     const row_result_t result = finish_row(top, total, has_sink, sink);
     for (int64_t e = 0; e < d_v; e++) {
-        row[e] *= result.factor;
+        row[e] = total == 0.0f ? 0.0f : row[e] / total * result.share;
     }
     return result.lse;
 }
