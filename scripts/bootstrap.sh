@@ -123,14 +123,16 @@ main() {
     fi
     echo "bootstrap: for '$set_name' this machine lacks: $missing"
     echo "bootstrap: installing with ${prefix:+$prefix }apt-get"
+    # A mirror that does not answer is no reason to stop: the packages may be in apt's cache.
+    $prefix apt-get update -qq </dev/null || true
+    # The first list may name a guess (clang's run-time package): look again now that apt has its lists.
+    missing=$(missing_packages "$set_name")
     # shellcheck disable=SC2086
-    {
-        $prefix apt-get update -qq </dev/null
-        # The first list may name a guess (clang's run-time package): look again now that apt has its lists.
-        missing=$(missing_packages "$set_name")
-        $prefix env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing \
-            </dev/null >/dev/null
-    }
+    if ! $prefix env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing \
+        </dev/null >/dev/null; then
+        echo "bootstrap: apt-get could not install: $missing" >&2
+        exit 1
+    fi
     missing=$(missing_packages "$set_name")
     if [ -n "$missing" ]; then
         echo "bootstrap: still missing after installing: $missing" >&2
