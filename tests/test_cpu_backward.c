@@ -60,6 +60,20 @@ static void test_lengths_of_zero(void **state)
     }
 }
 
+// Keys and rows behind the used lengths get zeros, wherever the lengths cut a panel.
+static void test_used_lengths(void **state)
+{
+    (void)state;
+    for (int32_t used = 0; used < 40; used += 3) {
+        attn_desc_t desc = plain(used % 2 ? ATTN_BF16 : ATTN_F32, 20, 40, 8);
+        const int32_t used_q[] = {20, used / 2};
+        const int32_t used_kv[] = {used, 40 - used};
+        desc.has_seqused_q = 1;
+        desc.has_seqused_kv = 1;
+        check(&desc, &(problem_options_t){.seed = 10, .seqused_q = used_q, .seqused_kv = used_kv});
+    }
+}
+
 static void test_large_dims(void **state)
 {
     (void)state;
@@ -76,7 +90,7 @@ static void test_split_keys(void **state)
 {
     (void)state;
     for (int window = 0; window < 3; window++) {
-        attn_desc_t desc = plain(window == 2 ? ATTN_BF16 : ATTN_F32, 40, 1100, 16);
+        attn_desc_t desc = plain(window == 2 ? ATTN_BF16 : ATTN_F32, 20, 1100, 8);
         desc.batch = 1;
         desc.heads_q = 1;
         desc.heads_kv = 1;
@@ -123,6 +137,53 @@ static void test_visible_nans(void **state)
         desc.causal = seed % 3 == 1;
         desc.mask.present = seed % 4 == 3;
         check(&desc, &(problem_options_t){.seed = seed, .visible_nans = 3});
+    }
+}
+
+static void assert_same_bits(const attn_desc_t *desc, const problem_options_t options[2],
+                             const runner_t runners[2])
+{
+    results_t results[2];
+    for (int n = 0; n < 2; n++) {
+        problem_t *problem = problem_create(desc, &options[n]);
+        results[n] = assert_problem_runs(problem, &runners[n]);
+        problem_destroy(problem);
+    }
+    assert_true(operand_equal_bits(&results[0].dq, &results[1].dq));
+    assert_true(operand_equal_bits(&results[0].dk, &results[1].dk));
+    assert_true(operand_equal_bits(&results[0].dv, &results[1].dv));
+    results_destroy(&results[0]);
+    results_destroy(&results[1]);
+}
+
+// What nothing sees changes no bit: NaN there gives what finite numbers give.
+static void test_unseen_nans_change_no_bit(void **state)
+{
+    (void)state;
+    for (int n = 0; n < 6; n++) {
+        attn_desc_t desc = plain(n % 2 ? ATTN_BF16 : ATTN_F32, 70, 90, 24);
+        desc.mask.present = n < 2;
+        desc.has_seqused_q = n >= 2;
+        desc.has_seqused_kv = n >= 2;
+        desc.has_leftpad_kv = n >= 4;
+        desc.causal = 1;
+        const problem_options_t options[] = {{.seed = 8, .backward = true},
+                                             {.seed = 8, .backward = true, .no_nan_unseen = true}};
+        const runner_t runners[2] = {{.backend = ATTN_BACKEND_CPU}, {.backend = ATTN_BACKEND_CPU}};
+        assert_same_bits(&desc, options, runners);
+    }
+}
+
+static void test_threads_change_no_bit(void **state)
+{
+    (void)state;
+    for (int n = 0; n < 2; n++) {
+        attn_desc_t desc = plain(n ? ATTN_BF16 : ATTN_F32, 130, 1100, 16);
+        const problem_options_t options[] = {{.seed = 9, .backward = true},
+                                             {.seed = 9, .backward = true}};
+        const runner_t runners[] = {{.backend = ATTN_BACKEND_CPU, .workers = 1},
+                                    {.backend = ATTN_BACKEND_CPU, .workers = 3}};
+        assert_same_bits(&desc, options, runners);
     }
 }
 
@@ -280,7 +341,7 @@ static void sweep(uint64_t seed)
 }
 
 static uint64_t sweep_first = 0;
-static uint64_t sweep_count = 40;
+static uint64_t sweep_count = 24;
 
 static void test_sweep(void **state)
 {
@@ -299,6 +360,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_large_dims),
         cmocka_unit_test(test_split_keys),
         cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_used_lengths),
+        cmocka_unit_test(test_unseen_nans_change_no_bit),
+        cmocka_unit_test(test_threads_change_no_bit),
         cmocka_unit_test(test_negative_lse),
         cmocka_unit_test(test_visible_nans),
         cmocka_unit_test(test_optional_results),

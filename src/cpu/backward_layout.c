@@ -111,6 +111,13 @@ carve_scratch(const attn_plan_t *plan, const attn_cpu_backward_layout_t *layout,
     return scratch;
 }
 
+int attn_cpu_backward_is_paired(const attn_plan_t *plan)
+{
+    const attn_desc_t *desc = &plan->desc;
+    return attn_cpu_kernels_of(plan->isa)->backward->scores_pairs && desc->q.dtype == ATTN_BF16 &&
+           desc->k.dtype == ATTN_BF16 && desc->v.dtype == ATTN_BF16 && desc->do_.dtype == ATTN_BF16;
+}
+
 attn_cpu_backward_layout_t attn_cpu_backward_layout(const attn_plan_t *plan)
 {
     const attn_desc_t *desc = &plan->desc;
@@ -120,9 +127,7 @@ attn_cpu_backward_layout_t attn_cpu_backward_layout(const attn_plan_t *plan)
     layout.q_stride = layout.d_pad + 16;
     layout.dout_stride = round_up(desc->d_v, ATTN_CPU_BACKWARD_PANEL_MAX) + 16;
     layout.tile_stride = plan->tile_kv + 16;
-    layout.is_paired = attn_cpu_kernels_of(plan->isa)->backward->scores_pairs != NULL &&
-                       desc->q.dtype == ATTN_BF16 && desc->k.dtype == ATTN_BF16 &&
-                       desc->v.dtype == ATTN_BF16 && desc->do_.dtype == ATTN_BF16;
+    layout.is_paired = attn_cpu_backward_is_paired(plan);
     layout.row_blocks = (desc->s_q + plan->tile_q - 1) / plan->tile_q;
     const size_t packed_rows = bytes_of(1, desc->batch, desc->s_q, 1, 1);
     if (!desc->varlen_q && packed_rows >= INT64_MAX) {

@@ -59,6 +59,8 @@ typedef struct attn_cpu_backward_run {
     unsigned char *scratch;
 } attn_cpu_backward_run_t;
 
+// Whether the plan's operands run as bfloat16 pairs.
+int attn_cpu_backward_is_paired(const attn_plan_t *plan);
 attn_cpu_backward_layout_t attn_cpu_backward_layout(const attn_plan_t *plan);
 attn_cpu_backward_scratch_t attn_cpu_backward_scratch_of(const attn_cpu_backward_run_t *run,
                                                          int32_t worker);
