@@ -1,0 +1,144 @@
+// cmd_info.c: attn info, what this library and this machine are: for bug reports and for wondering.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attn.h"
+#include "command.h"
+#include "io/json_out.h"
+#include "launch.h"
+#include "machine.h"
+
+struct info_options {
+    struct problem_options problem;
+    bool json;
+};
+
+static const struct option info_table[] = {
+    {"json", 0, OPTION_FLAG, offsetof(struct info_options, json), NULL, 0, 0, NULL,
+     "print as JSON"},
+};
+
+static const char *const variables[] = {"ATTN_ISA", "OMP_NUM_THREADS", "OMP_PROC_BIND",
+                                        "OMP_WAIT_POLICY"};
+enum { N_VARIABLES = sizeof(variables) / sizeof(variables[0]) };
+
+struct backend_row {
+    attn_backend_t backend;
+    const char *name;
+};
+static const struct backend_row backends[] = {
+    {ATTN_BACKEND_CPU, "cpu"}, {ATTN_BACKEND_REFERENCE, "reference"}, {ATTN_BACKEND_CUDA, "cuda"}};
+enum { N_BACKENDS = sizeof(backends) / sizeof(backends[0]) };
+
+// Whether a plain problem runs on the backend; reason is "" or why not.
+static bool backend_works(attn_context_t *context, attn_backend_t backend, char *reason,
+                          size_t reason_bytes)
+{
+    attn_desc_t desc;
+    attn_desc_init(&desc, ATTN_F32);
+    attn_desc_set_shape(&desc, 1, 16, 16, 1, 1, 64);
+    desc.backend = backend;
+    const bool works = attn_supports(context, &desc, ATTN_FORWARD) == ATTN_OK;
+    snprintf(reason, reason_bytes, "%s", works ? "" : attn_last_error());
+    return works;
+}
+
+static void print_text(attn_context_t *context, const struct machine *machine)
+{
+    printf("libattn      %s\n", attn_version_string());
+    printf("processor    %s\n", machine->processor);
+    printf("caches       ");
+    for (int i = 0; i < machine->n_caches; i++) {
+        printf("%s%s %lld KiB", i ? ", " : "", machine->caches[i].name,
+               (long long)machine->caches[i].kib);
+    }
+    printf("%s\n", machine->n_caches ? "" : "unknown");
+    printf("workers      %d\n", (int)attn_context_workers(context));
+    printf("kernels      %s is used\n", attn_isa_name(attn_context_isa(context)));
+    for (int isa = ATTN_ISA_SCALAR; isa <= (int)ATTN_ISA_AVX512_BF16; isa++) {
+        printf("  %-12s %s\n", attn_isa_name((attn_isa_t)isa),
+               attn_isa_available((attn_isa_t)isa) ? "runs here" : "not here");
+    }
+    printf("backends\n");
+    for (int i = 0; i < N_BACKENDS; i++) {
+        char reason[256];
+        const bool works = backend_works(context, backends[i].backend, reason, sizeof(reason));
+        printf("  %-12s %s\n", backends[i].name, works ? "ready" : reason);
+    }
+    printf("environment\n");
+    for (int i = 0; i < N_VARIABLES; i++) {
+        const char *value = getenv(variables[i]);
+        printf("  %-16s %s\n", variables[i], value ? value : "(not set)");
+    }
+}
+
+static int print_json(attn_context_t *context, const struct machine *machine, struct io_error *err)
+{
+    struct io_json out;
+    io_json_begin(&out, stdout);
+    io_json_object_begin(&out, NULL);
+    io_json_string(&out, "version", attn_version_string());
+    io_json_string(&out, "processor", machine->processor);
+    io_json_object_begin(&out, "caches_kib");
+    for (int i = 0; i < machine->n_caches; i++) {
+        io_json_integer(&out, machine->caches[i].name, machine->caches[i].kib);
+    }
+    io_json_object_end(&out);
+    io_json_integer(&out, "workers", attn_context_workers(context));
+    io_json_string(&out, "isa", attn_isa_name(attn_context_isa(context)));
+    io_json_array_begin(&out, "isas_available");
+    for (int isa = ATTN_ISA_SCALAR; isa <= (int)ATTN_ISA_AVX512_BF16; isa++) {
+        if (attn_isa_available((attn_isa_t)isa)) {
+            io_json_string(&out, NULL, attn_isa_name((attn_isa_t)isa));
+        }
+    }
+    io_json_array_end(&out);
+    io_json_object_begin(&out, "backends");
+    for (int i = 0; i < N_BACKENDS; i++) {
+        char reason[256];
+        const bool works = backend_works(context, backends[i].backend, reason, sizeof(reason));
+        io_json_string(&out, backends[i].name, works ? "ready" : reason);
+    }
+    io_json_object_end(&out);
+    io_json_object_begin(&out, "environment");
+    for (int i = 0; i < N_VARIABLES; i++) {
+        io_json_string(&out, variables[i], getenv(variables[i]));
+    }
+    io_json_object_end(&out);
+    io_json_object_end(&out);
+    return io_json_finish(&out, "standard output", err);
+}
+
+int cmd_info(int argc, char **argv)
+{
+    struct info_options options = {0};
+    problem_options_init(&options.problem);
+    struct command_line line = {
+        .usage = "attn info [--json]",
+        .description = "Prints the library's version, the processor, its caches and instruction\n"
+                       "sets, which backends work and why others do not, and the environment\n"
+                       "variables that matter. ATTN_ISA=scalar|avx2|avx512|avx512_bf16 lowers the\n"
+                       "instruction set; OMP_NUM_THREADS sets the number of workers.",
+        .examples = "  attn info\n"
+                    "  ATTN_ISA=avx2 attn info --json\n",
+    };
+    options_add_group(&line, "Options", info_table, OPTIONS_COUNT(info_table), &options);
+    problem_options_add(&line, &options.problem, PROBLEM_MACHINE);
+    const int early = command_begin(&line, argc, argv);
+    if (early >= 0) {
+        return early;
+    }
+    struct io_error err = {{0}};
+    attn_context_t *context = NULL;
+    struct machine machine;
+    machine_read(&machine);
+    int status = launch_context(&options.problem, &context, &err);
+    if (!status && options.json) {
+        status = print_json(context, &machine, &err);
+    } else if (!status) {
+        print_text(context, &machine);
+    }
+    attn_context_destroy(context);
+    return status ? command_fail("info", &err) : command_end("info", COMMAND_OK);
+}

@@ -1,0 +1,48 @@
+// random_fill.c: see random_fill.h.
+#include "random_fill.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+struct random_stream random_stream_start(uint64_t seed, const char *what)
+{
+    // FNV-1a of the operand's name, so that q, k and v of one seed differ.
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (const char *c = what; *c; c++) {
+        hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
+    }
+    return (struct random_stream){.state = hash ^ seed * 0x9e3779b97f4a7c15u};
+}
+
+uint64_t random_u64(struct random_stream *stream)
+{
+    stream->state += 0x9e3779b97f4a7c15u;
+    uint64_t z = stream->state;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+double random_uniform(struct random_stream *stream)
+{
+    return ((double)(random_u64(stream) >> 11) + 0.5) * 0x1p-53;
+}
+
+double random_normal(struct random_stream *stream)
+{
+    // Box and Muller 1958; the second number of the pair is not used.
+    const double radius = sqrt(-2.0 * log(random_uniform(stream)));
+    return radius * cos(6.283185307179586 * random_uniform(stream));
+}
+
+void random_fill(struct io_tensor *tensor, uint64_t seed, const char *what, double sigma,
+                 double ones)
+{
+    struct random_stream stream = random_stream_start(seed, what);
+    const bool is_integer = tensor->dtype >= IO_I64;
+    for (int64_t i = 0; i < tensor->count; i++) {
+        const double value =
+            is_integer ? random_uniform(&stream) < ones : sigma * random_normal(&stream);
+        io_tensor_set(tensor, i, value);
+    }
+}
