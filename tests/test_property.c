@@ -20,7 +20,7 @@ typedef struct sweep {
     uint64_t first;
 } sweep_t;
 
-static sweep_t sweep = {.count = 300, .seed = 1, .first = 0};
+static sweep_t sweep = {.count = 500, .seed = 1, .first = 0};
 
 static bool holds(const random_problem_t *r, char *why, size_t bytes)
 {

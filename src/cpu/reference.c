@@ -34,29 +34,31 @@ static bool score_row(const reference_head_t *head, int64_t i, reference_scratch
     return any;
 }
 
-// log(exp(sink) + sum_j exp(s[j])), with the maximum taken out so that exp cannot overflow. -inf if
-// nothing counts.
-static double log_sum_exp(const reference_head_t *head, bool any, const double *row)
+// sum = exp(sink - max) + sum_j exp(s[j] - max): with the maximum taken out exp cannot overflow.
+typedef struct row_total {
+    double max; // 0 if nothing counts
+    double sum; // 0 if nothing counts
+} row_total_t;
+
+static row_total_t total_of(const reference_head_t *head, bool any, const double *row)
 {
     const bool has_sink = head->desc->has_sink != 0;
     const double sink = has_sink ? head->args->sink[head->h_q] : -INFINITY;
-    if (!any) {
-        return sink;
+    const int64_t keys = any ? head->seq.rows_kv : 0;
+    row_total_t total = {.max = sink, .sum = 0.0};
+    for (int64_t j = 0; j < keys; j++) {
+        total.max = row[j] > total.max ? row[j] : total.max;
     }
-    double max = sink;
-    for (int64_t j = 0; j < head->seq.rows_kv; j++) {
-        max = row[j] > max ? row[j] : max;
+    total.max = total.max == -INFINITY ? 0.0 : total.max;
+    total.sum = has_sink ? exp(sink - total.max) : 0.0;
+    for (int64_t j = 0; j < keys; j++) {
+        total.sum += exp(row[j] - total.max);
     }
-    const double base = max == -INFINITY ? 0.0 : max;
-    double sum = has_sink ? exp(sink - base) : 0.0;
-    for (int64_t j = 0; j < head->seq.rows_kv; j++) {
-        sum += exp(row[j] - base);
-    }
-    return base + log(sum);
+    return total;
 }
 
-// o[i] = sum_j exp(s[j] - lse) * v[j] over the keys that row i sees.
-static void weigh_values(const reference_head_t *head, int64_t i, double lse,
+// o[i] = sum_j exp(s[j] - lse) * v[j] over the keys that row i sees; exp(-lse) is exp(-max) / sum.
+static void weigh_values(const reference_head_t *head, int64_t i, row_total_t total,
                          reference_scratch_t scratch)
 {
     const attn_desc_t *desc = head->desc;
@@ -65,7 +67,8 @@ static void weigh_values(const reference_head_t *head, int64_t i, double lse,
             continue;
         }
         reference_load_v(head, j, scratch.v);
-        const double weight = exp(scratch.row[j] - lse) * reference_dropout(head, i, j);
+        const double p = exp(scratch.row[j] - total.max) / total.sum;
+        const double weight = p * reference_dropout(head, i, j);
         for (int64_t c = 0; c < desc->d_v; c++) {
             scratch.o[c] += weight * scratch.v[c];
         }
@@ -82,10 +85,11 @@ static void forward_row(const reference_head_t *head, int64_t i, reference_scrat
     }
     if (in_use) {
         const bool any = score_row(head, i, scratch);
-        lse = log_sum_exp(head, any, scratch.row);
+        const row_total_t total = total_of(head, any, scratch.row);
+        lse = total.max + log(total.sum);
         // Keys whose scores are all -inf weigh nothing: the row is as good as empty.
         if (any && lse != -INFINITY) {
-            weigh_values(head, i, lse, scratch);
+            weigh_values(head, i, total, scratch);
         }
     }
     reference_store_like_q(head, &desc->o, head->args->o, i, desc->d_v, scratch.o);

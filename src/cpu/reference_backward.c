@@ -79,7 +79,9 @@ static gradient_pair_t pair_at(const reference_head_t *head, const gradient_row_
                                int64_t j, reference_scratch_t scratch)
 {
     const reference_score_t score = reference_score(head, i, j, scratch.q, scratch.k);
-    const double p = exp(score.value - row->lse);
+    // lse is fp32: where it was rounded to below a huge score, the weight is still at most 1.
+    const double exponent = score.value - row->lse;
+    const double p = exp(exponent > 0.0 ? 0.0 : exponent);
     const double z = reference_dropout(head, i, j);
     const double dp = z * reference_dot(scratch.do_, scratch.v, head->desc->d_v);
     gradient_pair_t pair;
