@@ -101,23 +101,6 @@ static void find_rows(decode_rows_t *rows, const kv_source_t *source, float *til
     }
 }
 
-// Asks for the first rows of a tile.
-static void prefetch_keys(const kv_source_t *source, int64_t j_begin, int64_t count)
-{
-    const unsigned char *rows[DECODE_AHEAD];
-    count = count < DECODE_AHEAD ? count : DECODE_AHEAD;
-    const int64_t bytes = source->d * attn_element_bytes(source->tensor->dtype);
-    if (!decode_is_direct(source)) {
-        return;
-    }
-    kv_rows(source, j_begin, count, rows);
-    for (int64_t n = 0; n < count; n++) {
-        for (int64_t byte = 0; rows[n] && byte < bytes; byte += 64) {
-            __builtin_prefetch(rows[n] + byte, 0, 2);
-        }
-    }
-}
-
 // Asks for rows that are DECODE_AHEAD behind [n, n + count), as far as the tile has them.
 static void prefetch_ahead(const decode_rows_t *rows, int64_t n, int64_t count)
 {
@@ -371,7 +354,7 @@ static void decode_tile(decode_state_t *state, int64_t j_begin, int64_t count,
     decode_rows_t rows;
     find_rows(&rows, &state->base.k, state->base.k_tile, layout->k_stride, j_begin, count);
     dot_tile(state, &rows);
-    prefetch_keys(&state->base.v, j_begin, count);
+    prefetch_kv(&state->base.v, j_begin, count < DECODE_AHEAD ? count : DECODE_AHEAD);
     finish_scores(state, j_begin, count);
     softmax_rows(state);
     find_rows(&rows, &state->base.v, state->base.v_tile, layout->v_stride, j_begin, count);
@@ -383,7 +366,7 @@ static void decode_tile(decode_state_t *state, int64_t j_begin, int64_t count,
         output_keys(state, &rows, ATTN_BF16, count);
     }
     const int64_t left = state->base.seq.mask.len_kv - next_key;
-    prefetch_keys(next, next_key, left < DECODE_AHEAD ? left : DECODE_AHEAD);
+    prefetch_kv(next, next_key, left < DECODE_AHEAD ? left : DECODE_AHEAD);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -43,20 +43,18 @@ static void load_q(const forward_state_t *state, forward_panel_t *panel)
 static void load_tile(const forward_state_t *state, forward_tile_t *tile)
 {
     const attn_cpu_forward_layout_t *layout = &state->run->layout;
-    // A copy of a tile costs about as much as a few rows of products: not worth it for one panel.
-    const int direct = state->panel_count <= 1;
     const attn_range_t keys = tile->keys;
     tile->k = state->k_tile;
     tile->k_stride = layout->k_stride;
     tile->v = state->v_tile;
     tile->v_stride = layout->v_stride;
-    if (direct && kv_is_direct(&state->k)) {
+    if (kv_is_direct(&state->k)) {
         tile->k = (const float *)(const void *)kv_row(&state->k, keys.begin);
         tile->k_stride = state->k.tensor->stride_s;
     } else {
         load_kv(state->k_tile, layout->k_stride, &state->k, keys.begin, keys.end);
     }
-    if (direct && kv_is_direct(&state->v)) {
+    if (kv_is_direct(&state->v)) {
         tile->v = (const float *)(const void *)kv_row(&state->v, keys.begin);
         tile->v_stride = state->v.tensor->stride_s;
     } else {
@@ -261,6 +259,16 @@ static void panel_step(const forward_state_t *state, const forward_panel_t *pane
     products->output(state, panel, tile, &step);
 }
 
+// Asks for panel p's share of the next tile: all at once would stall.
+static void prefetch_share(const forward_state_t *state, attn_range_t next, int32_t p)
+{
+    const int64_t count = next.end - next.begin;
+    const int64_t begin = count * p / state->panel_count;
+    const int64_t end = count * (p + 1) / state->panel_count;
+    prefetch_kv(&state->k, next.begin + begin, end - begin);
+    prefetch_kv(&state->v, next.begin + begin, end - begin);
+}
+
 static void forward_tiles(const forward_state_t *state)
 {
     attn_range_t seen = {INT64_MAX, 0};
@@ -278,8 +286,11 @@ static void forward_tiles(const forward_state_t *state)
     for (int64_t j = seen.begin; j < seen.end;) {
         const int64_t tile_end = (j / ATTN_CPU_TILE_KV + 1) * ATTN_CPU_TILE_KV;
         forward_tile_t tile = {.keys = {j, tile_end < seen.end ? tile_end : seen.end}};
+        const attn_range_t next =
+            attn_range_make(tile.keys.end, tile.keys.end + ATTN_CPU_TILE_KV, 0, seen.end);
         state->products->load_tile(state, &tile);
         for (int32_t p = 0; p < state->panel_count; p++) {
+            prefetch_share(state, next, p);
             panel_step(state, &state->panels[p], &tile);
         }
         j = tile.keys.end;

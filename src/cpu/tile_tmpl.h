@@ -147,6 +147,22 @@ static void kv_rows(const kv_source_t *source, int64_t j_begin, int64_t count,
     }
 }
 
+// Asks for rows that will be read some thousand cycles later. Only hints: rows without unit stride are left alone.
+static void prefetch_kv(const kv_source_t *source, int64_t j_begin, int64_t count)
+{
+    const int64_t bytes = source->d * attn_element_bytes(source->tensor->dtype);
+    if (source->tensor->stride_d != 1 || count <= 0) {
+        return;
+    }
+    const unsigned char *rows[ATTN_CPU_TILE_KV];
+    kv_rows(source, j_begin, count, rows);
+    for (int64_t n = 0; n < count; n++) {
+        for (int64_t byte = 0; rows[n] && byte < bytes; byte += 64) {
+            __builtin_prefetch(rows[n] + byte, 0, 2);
+        }
+    }
+}
+
 // Rows that the products can read where they are.
 static int kv_is_direct(const kv_source_t *source)
 {
