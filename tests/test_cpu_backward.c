@@ -140,6 +140,22 @@ static void test_visible_nans(void **state)
     }
 }
 
+// An infinity makes some rows NaN and gives weight 0 in others, where 0 * inf is NaN in their dq alone.
+static void test_visible_infinity(void **state)
+{
+    (void)state;
+    for (int n = 0; n < 4; n++) {
+        attn_desc_t desc = plain(n % 2 ? ATTN_BF16 : ATTN_F32, 40, 50, 20);
+        desc.causal = n < 2;
+        problem_t *problem =
+            problem_create(&desc, &(problem_options_t){.seed = 11, .backward = true});
+        operand_set(&problem->k, 0, 17, 0, 3, (double)INFINITY);
+        operand_set(&problem->do_, 1, 30, 1, 3, (double)INFINITY);
+        assert_problem_holds(problem);
+        problem_destroy(problem);
+    }
+}
+
 static void assert_same_bits(const attn_desc_t *desc, const problem_options_t options[2],
                              const runner_t runners[2])
 {
@@ -361,6 +377,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_split_keys),
         cmocka_unit_test(test_groups),
         cmocka_unit_test(test_used_lengths),
+        cmocka_unit_test(test_visible_infinity),
         cmocka_unit_test(test_unseen_nans_change_no_bit),
         cmocka_unit_test(test_threads_change_no_bit),
         cmocka_unit_test(test_negative_lse),
