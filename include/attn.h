@@ -29,7 +29,9 @@
 // Threads: contexts and plans are immutable after creation; any number of threads may use one at
 // once. Functions without a plan may be called from any thread. attn_last_error() is per thread.
 // Strides count elements. Structs start with struct_size: fill them with the *_init function, so
-// that a program compiled against an older header keeps working with a newer library.
+// that a program compiled against an older header keeps working with a newer library. The *_init
+// functions are inline, to know the caller's sizes; bindings of other languages call *_init_sized
+// with the size of their struct, and for the *_args structs write zeros and struct_size.
 //
 // Method: FlashAttention (Dao et al., 2022, arXiv:2205.14135), FlashAttention-2 (arXiv:2307.08691),
 // -3 (arXiv:2407.08608).
@@ -38,6 +40,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -177,7 +180,11 @@ typedef struct attn_context_config {
 } attn_context_config_t;
 
 // Fills a config with the defaults: everything automatic, silent.
-ATTN_API void attn_context_config_init(attn_context_config_t *config);
+ATTN_API void attn_context_config_init_sized(attn_context_config_t *config, size_t struct_size);
+static inline void attn_context_config_init(attn_context_config_t *config)
+{
+    attn_context_config_init_sized(config, sizeof(*config));
+}
 
 // Makes a context from a config (NULL: the defaults). Environment:
 // ATTN_ISA=scalar|avx2|avx512|avx512_bf16 is read here.
@@ -325,7 +332,11 @@ typedef struct attn_desc {
 
 // Fills a descriptor with the defaults: everything off, one dtype, strides AUTO. The caller sets
 // the rest.
-ATTN_API void attn_desc_init(attn_desc_t *desc, attn_dtype_t dtype);
+ATTN_API void attn_desc_init_sized(attn_desc_t *desc, size_t struct_size, attn_dtype_t dtype);
+static inline void attn_desc_init(attn_desc_t *desc, attn_dtype_t dtype)
+{
+    attn_desc_init_sized(desc, sizeof(*desc), dtype);
+}
 // Sets the six shape fields of a plain problem: batch, s_q, s_kv, heads_q, heads_kv, and d for both
 // dims.
 ATTN_API void attn_desc_set_shape(attn_desc_t *desc, int64_t batch, int64_t s_q, int64_t s_kv,
@@ -408,7 +419,11 @@ typedef struct attn_forward_args {
     const float *q_descale, *k_descale, *v_descale;
 } attn_forward_args_t;
 
-ATTN_API void attn_forward_args_init(attn_forward_args_t *args);
+static inline void attn_forward_args_init(attn_forward_args_t *args)
+{
+    memset(args, 0, sizeof(*args));
+    args->struct_size = sizeof(*args);
+}
 // Errors: ATTN_INVALID_ARGUMENT (a missing or superfluous pointer, lengths or tables out of range),
 // ATTN_WORKSPACE_TOO_SMALL.
 ATTN_API attn_status_t attn_forward(const attn_plan_t *plan, const attn_forward_args_t *args,
@@ -428,7 +443,12 @@ typedef struct attn_backward_args {
     void *dbias;
 } attn_backward_args_t;
 
-ATTN_API void attn_backward_args_init(attn_backward_args_t *args);
+static inline void attn_backward_args_init(attn_backward_args_t *args)
+{
+    memset(args, 0, sizeof(*args));
+    args->struct_size = sizeof(*args);
+    args->in.struct_size = sizeof(args->in);
+}
 // dq, dk, dv may each be NULL if not wanted. Errors as attn_forward.
 ATTN_API attn_status_t attn_backward(const attn_plan_t *plan, const attn_backward_args_t *args,
                                      void *workspace, size_t workspace_bytes, void *stream);
@@ -453,7 +473,12 @@ typedef struct attn_merge_desc {
     int64_t lse_stride_b, lse_stride_h, lse_stride_s;
 } attn_merge_desc_t;
 
-ATTN_API void attn_merge_desc_init(attn_merge_desc_t *desc, attn_dtype_t o_dtype);
+ATTN_API void attn_merge_desc_init_sized(attn_merge_desc_t *desc, size_t struct_size,
+                                         attn_dtype_t o_dtype);
+static inline void attn_merge_desc_init(attn_merge_desc_t *desc, attn_dtype_t o_dtype)
+{
+    attn_merge_desc_init_sized(desc, sizeof(*desc), o_dtype);
+}
 // lse may be NULL. o may be the same memory as o_part's part 0 if both are fp32 with the same
 // strides. CPU: ready on return.
 ATTN_API attn_status_t attn_merge(const attn_context_t *context, const attn_merge_desc_t *desc,
@@ -506,8 +531,17 @@ typedef struct attn_append_args {
     void *q_out;
 } attn_append_args_t;
 
-ATTN_API void attn_append_desc_init(attn_append_desc_t *desc, attn_dtype_t dtype);
-ATTN_API void attn_append_args_init(attn_append_args_t *args);
+ATTN_API void attn_append_desc_init_sized(attn_append_desc_t *desc, size_t struct_size,
+                                          attn_dtype_t dtype);
+static inline void attn_append_desc_init(attn_append_desc_t *desc, attn_dtype_t dtype)
+{
+    attn_append_desc_init_sized(desc, sizeof(*desc), dtype);
+}
+static inline void attn_append_args_init(attn_append_args_t *args)
+{
+    memset(args, 0, sizeof(*args));
+    args->struct_size = sizeof(*args);
+}
 // Nothing is written if a token does not fit: "cache_seqlens[0] + 1 new = 65, capacity 64".
 // cache_seqlens is not changed.
 ATTN_API attn_status_t attn_append(const attn_context_t *context, const attn_append_desc_t *desc,

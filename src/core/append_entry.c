@@ -7,7 +7,7 @@
 #include "plan.h"
 #include "status.h"
 
-void attn_append_desc_init(attn_append_desc_t *desc, attn_dtype_t dtype)
+void attn_append_desc_init_sized(attn_append_desc_t *desc, size_t struct_size, attn_dtype_t dtype)
 {
     if (desc == NULL) {
         return;
@@ -19,8 +19,7 @@ void attn_append_desc_init(attn_append_desc_t *desc, attn_dtype_t dtype)
         .stride_h = ATTN_STRIDE_AUTO,
         .stride_d = ATTN_STRIDE_AUTO,
     };
-    *desc = (attn_append_desc_t){
-        .struct_size = sizeof(*desc),
+    const attn_append_desc_t full = {
         .k_new = tensor,
         .v_new = tensor,
         .k_cache = tensor,
@@ -29,13 +28,7 @@ void attn_append_desc_init(attn_append_desc_t *desc, attn_dtype_t dtype)
         .q = tensor,
         .q_out = tensor,
     };
-}
-
-void attn_append_args_init(attn_append_args_t *args)
-{
-    if (args != NULL) {
-        *args = (attn_append_args_t){.struct_size = sizeof(*args)};
-    }
+    attn_export(desc, struct_size, &full, sizeof(full));
 }
 
 attn_status_t attn_append(const attn_context_t *context, const attn_append_desc_t *desc,

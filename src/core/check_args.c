@@ -6,23 +6,6 @@
 #include "desc.h"
 #include "status.h"
 
-void attn_forward_args_init(attn_forward_args_t *args)
-{
-    if (args != NULL) {
-        *args = (attn_forward_args_t){.struct_size = sizeof(*args)};
-    }
-}
-
-void attn_backward_args_init(attn_backward_args_t *args)
-{
-    if (args != NULL) {
-        *args = (attn_backward_args_t){
-            .struct_size = sizeof(*args),
-            .in = {.struct_size = sizeof(args->in)},
-        };
-    }
-}
-
 // Whether the operand has elements. d is never 0.
 static int operand_has_elements(const attn_operand_t *operand)
 {

@@ -100,23 +100,14 @@ void attn_context_free(const attn_context_t *context, void *ptr)
 // -------------------------------------------------------------------------------------------------
 // Threads
 
-static int32_t default_workers(void)
-{
-#ifdef _OPENMP
-    const int threads = omp_get_max_threads();
-    return threads < CONTEXT_WORKERS_MAX ? threads : CONTEXT_WORKERS_MAX;
-#else
-    return 1;
-#endif
-}
-
 static int32_t resolve_workers(const attn_context_config_t *config)
 {
     if (config->parallel_for != NULL) {
         return config->workers;
     }
 #ifdef _OPENMP
-    return config->workers > 0 ? config->workers : default_workers();
+    const int32_t threads = config->workers > 0 ? config->workers : omp_get_max_threads();
+    return threads < CONTEXT_WORKERS_MAX ? threads : CONTEXT_WORKERS_MAX;
 #else
     return 1;
 #endif
@@ -171,16 +162,16 @@ void attn_log(const attn_context_t *context, attn_log_level_t level, const char 
 // -------------------------------------------------------------------------------------------------
 // Making
 
-void attn_context_config_init(attn_context_config_t *config)
+void attn_context_config_init_sized(attn_context_config_t *config, size_t struct_size)
 {
     if (config == NULL) {
         return;
     }
-    *config = (attn_context_config_t){
-        .struct_size = sizeof(*config),
+    const attn_context_config_t full = {
         .isa = ATTN_ISA_AUTO,
         .log_level = ATTN_LOG_WARNING,
     };
+    attn_export(config, struct_size, &full, sizeof(full));
 }
 
 static attn_status_t check_config(const attn_context_config_t *config)

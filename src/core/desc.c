@@ -15,7 +15,7 @@ size_t attn_dtype_bytes(attn_dtype_t dtype)
     return (size_t)attn_element_bytes(dtype);
 }
 
-void attn_desc_init(attn_desc_t *desc, attn_dtype_t dtype)
+void attn_desc_init_sized(attn_desc_t *desc, size_t struct_size, attn_dtype_t dtype)
 {
     if (desc == NULL) {
         return;
@@ -35,8 +35,7 @@ void attn_desc_init(attn_desc_t *desc, attn_dtype_t dtype)
         .stride_k = ATTN_STRIDE_AUTO,
     };
     const attn_descale_t per_tensor = {.rows = 1};
-    *desc = (attn_desc_t){
-        .struct_size = sizeof(*desc),
+    const attn_desc_t full = {
         .q = tensor,
         .k = tensor,
         .v = tensor,
@@ -61,6 +60,7 @@ void attn_desc_init(attn_desc_t *desc, attn_dtype_t dtype)
         .k_descale = per_tensor,
         .v_descale = per_tensor,
     };
+    attn_export(desc, struct_size, &full, sizeof(full));
 }
 
 attn_status_t attn_desc_read(const attn_desc_t *source, attn_desc_t *desc_out)

@@ -43,6 +43,16 @@ attn_status_t attn_import(const char *name, void *destination, size_t bytes, con
     return ATTN_OK;
 }
 
+void attn_export(void *destination, size_t size, const void *full, size_t bytes)
+{
+    if (size < sizeof(size)) {
+        return;
+    }
+    memset(destination, 0, size);
+    memcpy(destination, full, size < bytes ? size : bytes);
+    memcpy(destination, &size, sizeof(size));
+}
+
 attn_status_t attn_import_forward_args(attn_forward_args_t *destination,
                                        const attn_forward_args_t *source)
 {

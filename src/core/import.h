@@ -10,6 +10,10 @@
 // name for the error text.
 attn_status_t attn_import(const char *name, void *destination, size_t bytes, const void *source);
 
+// The other way: the library's full struct into the caller's struct of size bytes, which may know
+// fewer fields (they are left out) or more (they are 0). Sets its struct_size.
+void attn_export(void *destination, size_t size, const void *full, size_t bytes);
+
 // attn_forward_args_t and attn_backward_args_t likewise. The second holds the first, whose own size
 // says where the rest begins.
 attn_status_t attn_import_forward_args(attn_forward_args_t *destination,

@@ -5,13 +5,12 @@
 #include "plan.h"
 #include "status.h"
 
-void attn_merge_desc_init(attn_merge_desc_t *desc, attn_dtype_t o_dtype)
+void attn_merge_desc_init_sized(attn_merge_desc_t *desc, size_t struct_size, attn_dtype_t o_dtype)
 {
     if (desc == NULL) {
         return;
     }
-    *desc = (attn_merge_desc_t){
-        .struct_size = sizeof(*desc),
+    const attn_merge_desc_t full = {
         .o_part_stride_p = ATTN_STRIDE_AUTO,
         .o_part_stride_b = ATTN_STRIDE_AUTO,
         .o_part_stride_s = ATTN_STRIDE_AUTO,
@@ -32,6 +31,7 @@ void attn_merge_desc_init(attn_merge_desc_t *desc, attn_dtype_t o_dtype)
         .lse_stride_h = ATTN_STRIDE_AUTO,
         .lse_stride_s = ATTN_STRIDE_AUTO,
     };
+    attn_export(desc, struct_size, &full, sizeof(full));
 }
 
 static attn_status_t check_shape(const attn_merge_desc_t *desc)
