@@ -34,13 +34,36 @@ static const struct {
     {1024, 32, 64, 64}, {INT64_MAX, 16, 32, 32},
 };
 
-// Splits are for problems with few heads: as many key tasks as keep 16 threads busy, of at least this many keys.
+// Splits are for problems with few heads: as many key tasks as keep 16 threads busy, of at least this many keys. Each split costs
+// one more dq in fp32, and all of them together no more than this, or what one split costs.
 #define BACKWARD_TASKS 16
 #define BACKWARD_SPLIT_KEYS 256
+#define BACKWARD_DQ_BYTES ((size_t)512 << 20)
 
 static int64_t ceil_div(int64_t a, int64_t b)
 {
     return a / b + (a % b != 0);
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+// At least 1. Needs the tiles.
+static int64_t most_splits(attn_plan_t *plan)
+{
+    const attn_desc_t *desc = &plan->desc;
+    const int64_t heads = desc->batch * desc->heads_kv;
+    if (heads == 0 || heads >= BACKWARD_TASKS || desc->batch_invariant) {
+        return 1;
+    }
+    plan->num_splits = 1;
+    const size_t dq_bytes = attn_cpu_backward_layout(plan).dq_bytes;
+    const int64_t by_memory = dq_bytes > 0 ? (int64_t)(BACKWARD_DQ_BYTES / dq_bytes) : 1;
+    const int64_t by_keys = ceil_div(desc->s_kv, BACKWARD_SPLIT_KEYS);
+    const int64_t splits = smaller(ceil_div(BACKWARD_TASKS, heads), smaller(by_memory, by_keys));
+    return splits > 1 ? splits : 1;
 }
 
 void attn_cpu_backward_choose(attn_plan_t *plan)
@@ -54,11 +77,7 @@ void attn_cpu_backward_choose(attn_plan_t *plan)
     plan->tile_q = backward_tiles[row].rows;
     plan->tile_kv = attn_cpu_backward_is_paired(plan) ? backward_tiles[row].keys_paired
                                                       : backward_tiles[row].keys;
-    const int64_t heads = desc->batch * desc->heads_kv;
-    int64_t splits = heads > 0 && heads < BACKWARD_TASKS ? ceil_div(BACKWARD_TASKS, heads) : 1;
-    const int64_t most = ceil_div(desc->s_kv, BACKWARD_SPLIT_KEYS);
-    splits = splits > most ? most : splits;
-    splits = splits < 1 || desc->batch_invariant ? 1 : splits;
+    const int64_t splits = most_splits(plan);
     const int64_t blocks = ceil_div(desc->s_kv, plan->tile_kv);
     const int64_t split_blocks = blocks > 0 ? ceil_div(blocks, splits) : 1;
     plan->split_keys = split_blocks * plan->tile_kv;
