@@ -1,5 +1,6 @@
-// The CPU backend: which kernels a plan gets, and what it says about itself. The work is in forward_plan.c and the backward
-// files; the vector code of each instruction set stands behind kernels.h.
+// The CPU backend: which kernels a plan gets, and what it says about itself. The work is in
+// forward_plan.c and the backward files; the vector code of each instruction set stands behind
+// kernels.h.
 #include <stdio.h>
 
 #include "../core/plan.h"

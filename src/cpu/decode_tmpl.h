@@ -1,12 +1,14 @@
-// The forward pass for few query rows (decode): memory bound, so K and V are streamed once for all heads of the group, in their
-// own dtype, and the vectors run along the head dim. Rows of a task: up to ATTN_CPU_SMALL_ROWS_MAX packed rows.
+// The forward pass for few query rows (decode): memory bound, so K and V are streamed once for all
+// heads of the group, in their own dtype, and the vectors run along the head dim. Rows of a task:
+// up to ATTN_CPU_SMALL_ROWS_MAX packed rows.
 //
-//   score[r][n] = dot(q[r], k[n])      VF_LANES keys at a time: their sums across lanes cost one tree
+//   score[r][n] = dot(q[r], k[n])      VF_LANES keys at a time: one tree sums across lanes
 //   softmax per row, keys as lanes
-//   o[r] += p[r][n] * v[n]             4 keys at a time, so that o is loaded and stored once for 4 products
+//   o[r] += p[r][n] * v[n]             4 keys at a time: o is loaded and stored once for them
 //
-// Two vectors make a chunk. A chunk of bf16 is split into even and odd elements, which costs a shift and an and instead of
-// two widening shuffles; q and o lie in that order too and are put right at the end.
+// Two vectors make a chunk. A chunk of bf16 is split into even and odd elements, which costs a
+// shift and an and instead of two widening shuffles; q and o lie in that order too and are put
+// right at the end.
 #ifndef ATTN_CPU_DECODE_TMPL_H
 #define ATTN_CPU_DECODE_TMPL_H
 
@@ -15,8 +17,8 @@
 #include "softmax_tmpl.h"
 
 #define DECODE_KEYS 4
-// Rows are asked for so many keys before they are used. More would not fit in the second cache when the distance between
-// rows is a large power of two, as it is with many heads side by side.
+// Rows are asked for so many keys before they are used. More would not fit in the second cache when
+// the distance between rows is a large power of two, as it is with many heads side by side.
 #define DECODE_AHEAD 16
 
 // Rows of K or V in whole chunks: where they are, or as loaded fp32.
@@ -112,10 +114,11 @@ static void prefetch_ahead(const decode_rows_t *rows, int64_t n, int64_t count)
     }
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Scores
 
-// rows is a constant: score[r][n .. n + VF_LANES) for rows rows from r, of which the first count keys exist.
+// rows is a constant: score[r][n .. n + VF_LANES) for rows rows from r, of which the first count
+// keys exist.
 GEMM_INLINE void dot_keys(const int rows, const decode_state_t *state, const decode_rows_t *keys,
                           attn_dtype_t dtype, int64_t r, int64_t n, int64_t count)
 {
@@ -218,7 +221,7 @@ static void finish_scores(decode_state_t *state, int64_t j_begin, int64_t count)
     }
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Softmax and output
 
 static void softmax_rows(decode_state_t *state)
@@ -318,7 +321,8 @@ GEMM_INLINE void add_tile(const decode_state_t *state, const decode_rows_t *v, a
     }
 }
 
-// The same where some key is hidden from some row: its V must not be multiplied, since it may be NaN.
+// The same where some key is hidden from some row: its V must not be multiplied, since it may be
+// NaN.
 GEMM_INLINE void add_tile_seen(const decode_state_t *state, const decode_rows_t *v,
                                attn_dtype_t dtype, int64_t count)
 {
@@ -369,7 +373,7 @@ static void decode_tile(decode_state_t *state, int64_t j_begin, int64_t count,
     prefetch_kv(next, next_key, left < DECODE_AHEAD ? left : DECODE_AHEAD);
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Tasks
 
 static void decode_start(decode_state_t *state)
@@ -425,7 +429,8 @@ static void decode_finish(const decode_state_t *state)
         for (int64_t e = 0; e < state->base.desc->d_v; e++) {
             o[e] = state->o[r * state->o_stride + chunk_place(dtype, e)] / divisor;
         }
-        finish_output(&state->base, r, o, 1, state->maximum[r], sum);
+        const float stats[ATTN_CPU_PART_STATS] = {state->maximum[r], sum, sum};
+        finish_output(&state->base, r, o, 1, stats);
     }
 }
 

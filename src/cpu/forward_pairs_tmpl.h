@@ -1,25 +1,28 @@
-// The products of forward_tmpl.h on pairs of bfloat16, when Q, K and V are all bfloat16 and the processor has a dot product of
-// pairs: twice the rate of fp32. Included by forward_tmpl.h.
+// The products of forward_tmpl.h on pairs of bfloat16, when Q, K and V are all bfloat16 and the
+// processor has a dot product of pairs: twice the rate of fp32. Included by forward_tmpl.h.
 //
-//   Q   [d/2][PANEL]    pairs of elements (2c, 2c + 1) of a row, as stored: the scale goes on the fp32 scores
-//   K   [keys][d/2]     rows as stored, copied so that odd dims, strides and addresses do not matter
+//   Q   [d/2][PANEL]    pairs of elements (2c, 2c + 1) of a row, as stored: scores are scaled
+//   K   [keys][d/2]     rows as stored, copied so that odd dims and strides do not matter
 //   P   [keys/2][PANEL] weights of keys (2m, 2m + 1), rounded; they replace the scores in place
 //   V   [keys/2][d_v]   elements of rows (2m, 2m + 1)
 //
-// The row sum is the sum of the rounded weights, made by the same instruction in the same order as O: with V = 1, O equals it.
+// The divisor of O is the sum of the rounded weights, made by the same instruction in the same
+// order as O: with V = 1, O equals it. The lse is made of the weights before rounding.
 #ifndef ATTN_CPU_FORWARD_PAIRS_TMPL_H
 #define ATTN_CPU_FORWARD_PAIRS_TMPL_H
 
 #include "gemm_pairs_tmpl.h"
 #include "softmax_tmpl.h"
 
-// Pairs per row of a loaded K tile; an odd number of cache lines, and never more than the fp32 tile's row.
+// Pairs per row of a loaded K tile; an odd number of cache lines, and never more than the fp32
+// tile's row.
 static int64_t pair_stride(int64_t d)
 {
     return ((d + 1) / 2 + 31) / 32 * 32 + 16;
 }
 
-// A row's bits without gaps: where they are, or copied to room. NULL, a page out of range, gives zeros.
+// A row's bits without gaps: where they are, or copied to room. NULL, a page out of range, gives
+// zeros.
 static const uint16_t *plain_row(const attn_tensor_t *tensor, const unsigned char *at, int64_t d,
                                  uint16_t *room)
 {
@@ -144,6 +147,7 @@ static void softmax_tile_pairs(const forward_state_t *state, const forward_panel
     vf max[2];
     find_maximum(state, panel, step, &max[0], &max[1]);
     vf sum[2] = {vf_load(panel->sum), vf_load(panel->sum + VF_LANES)};
+    vf divisor[2] = {vf_load(panel->divisor), vf_load(panel->divisor + VF_LANES)};
     uint32_t *weights = (uint32_t *)(void *)state->score;
     for (int64_t n = 0; n < step->count; n += 2) {
         const int has_odd = n + 1 < step->count;
@@ -156,7 +160,8 @@ static void softmax_tile_pairs(const forward_state_t *state, const forward_panel
                 odd = vf_exp2_coarse(vf_sub(vf_load(state->score + at + PANEL), max[half]));
             }
             vb pairs = vb_round_pairs(even, odd);
-            sum[half] = vb_dot(sum[half], pairs, ones);
+            sum[half] = vf_add(sum[half], vf_add(even, odd));
+            divisor[half] = vb_dot(divisor[half], pairs, ones);
             if (has_keep) {
                 const vf keep_odd = has_odd ? vf_load(state->keep + at + PANEL) : odd;
                 pairs = vb_round_pairs(vf_mul(vb_even(pairs), vf_load(state->keep + at)),
@@ -167,6 +172,8 @@ static void softmax_tile_pairs(const forward_state_t *state, const forward_panel
     }
     vf_store(panel->sum, sum[0]);
     vf_store(panel->sum + VF_LANES, sum[1]);
+    vf_store(panel->divisor, divisor[0]);
+    vf_store(panel->divisor + VF_LANES, divisor[1]);
 }
 
 static void multiply_v_pairs(const forward_state_t *state, const forward_panel_t *panel,

@@ -1,4 +1,5 @@
-// Cuts forward problems into tasks and runs them: the portable half of the CPU forward pass, which knows no vectors.
+// Cuts forward problems into tasks and runs them: the portable half of the CPU forward pass, which
+// knows no vectors.
 #include "forward_plan.h"
 
 #include <math.h>
@@ -9,7 +10,8 @@
 #include "../core/sequence.h"
 #include "../core/status.h"
 
-// Enough tasks to keep many threads busy to the end: below it, tasks get fewer panels and then keys are split.
+// Enough tasks to keep many threads busy to the end: below it, tasks get fewer panels and then keys
+// are split.
 #define TASKS_WANTED 64
 #define SPLIT_KEYS_MIN 256
 // Panels of a task should stay in a core's second cache together with a tile of keys: 384 KiB.
@@ -25,12 +27,12 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // The cut
 
 static int64_t panel_floats(const attn_desc_t *desc, int64_t panel)
 {
-    return round_up((desc->d_qk + desc->d_v + 2) * panel, 16);
+    return round_up((desc->d_qk + desc->d_v + 3) * panel, 16);
 }
 
 // Q, O, maximum and sum of the rows of a task whose vectors run along the dims.
@@ -39,7 +41,8 @@ static int64_t small_floats(const attn_desc_t *desc, int64_t rows, int64_t panel
     return rows * (round_up(desc->d_qk, panel) + round_up(desc->d_v, panel)) + 2 * panel;
 }
 
-// Heads between which K's rows lie are read by one task: a page of memory is then looked up once for all of them.
+// Heads between which K's rows lie are read by one task: a page of memory is then looked up once
+// for all of them.
 static int64_t choose_heads(const attn_plan_t *plan)
 {
     const attn_desc_t *desc = &plan->desc;
@@ -152,7 +155,7 @@ static int size_workspace(const attn_plan_t *plan, const attn_cpu_forward_layout
     }
     parts->blocks = desc->varlen_q ? round_up((desc->batch + 1) * 8, 64) : 0;
     parts->part_o = round_up(parts->part_o, 64);
-    parts->part_stat = round_up(rows * 8, 64);
+    parts->part_stat = round_up(rows * ATTN_CPU_PART_STATS * 4, 64);
     parts->total = parts->blocks + parts->part_o + parts->part_stat + parts->scratch;
     return 1;
 }
@@ -184,7 +187,7 @@ attn_status_t attn_cpu_forward_choose(attn_plan_t *plan, const attn_cpu_kernels_
     return ATTN_OK;
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // The run
 
 static void run_task(void *arg, int64_t i, int32_t worker)

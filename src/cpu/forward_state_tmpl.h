@@ -1,5 +1,5 @@
-// What the forward kernels share, whatever their lanes are: the state of a task, where it lies, its rows of Q, and what
-// becomes of a finished row.
+// What the forward kernels share, whatever their lanes are: the state of a task, where it lies, its
+// rows of Q, and what becomes of a finished row.
 #ifndef ATTN_CPU_FORWARD_STATE_TMPL_H
 #define ATTN_CPU_FORWARD_STATE_TMPL_H
 
@@ -22,7 +22,8 @@ typedef struct forward_panel {
     float *q;             // (d_qk, PANEL)
     float *o;             // (d_v, PANEL)
     float *maximum;       // (PANEL), base 2
-    float *sum;           // (PANEL)
+    float *sum;           // (PANEL), of the weights: what the lse is made of
+    float *divisor;       // (PANEL), of o: the sum, unless V is multiplied by rounded weights
 } forward_panel_t;
 
 typedef struct forward_state {
@@ -63,7 +64,8 @@ typedef struct forward_tile {
     uint64_t v_nonfinite; // bit n: key keys.begin + n
 } forward_tile_t;
 
-// A panel's part of a tile: keys [begin, begin + count) and which V rows the product must leave out: bit n is key begin + n.
+// A panel's part of a tile: keys [begin, begin + count) and which V rows the product must leave
+// out: bit n is key begin + n.
 typedef struct forward_step {
     int64_t begin;
     int64_t count;
@@ -95,10 +97,11 @@ static int64_t lane_head(const forward_state_t *state, int64_t packed)
     return state->h_kv * group + packed % group;
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Tasks
 
-// Which block of which (sequence, K/V head, split) a task is. Later blocks of a sequence see more keys and come first.
+// Which block of which (sequence, K/V head, split) a task is. Later blocks of a sequence see more
+// keys and come first.
 typedef struct forward_place {
     int64_t b;
     int64_t h_kv; // the first of the task
@@ -169,7 +172,7 @@ static void task_start(forward_state_t *state, const attn_cpu_forward_t *run,
     state->panel_count = 0;
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Rows of Q
 
 // Scores leave the product in the unit that the next step wants: base 2, or the argument of tanh.
@@ -199,7 +202,7 @@ static void load_q_row(const forward_state_t *state, int64_t packed)
     load_row(state->row, &desc->q, q_row(state, packed), desc->d_qk, q_factor(state) * descale);
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Results
 
 typedef struct row_result {
@@ -248,22 +251,24 @@ static void store_lse(const forward_state_t *state, int64_t h, int64_t i, float 
     }
 }
 
-// One finished row. o is (d_v) with the given stride: divided by the sum for the output, not divided for partial results,
-// of which an empty row has no o.
+// One finished row. o is (d_v) with the given stride: divided for the output, not divided for
+// partial results, of which an empty row has no o. stats are those of a partial result.
 static void finish_output(const forward_state_t *state, int64_t packed, const float *o,
-                          int64_t o_stride, float maximum, float sum)
+                          int64_t o_stride, const float *stats)
 {
     const attn_cpu_forward_t *run = state->run;
     const int64_t d_v = state->desc->d_v;
     const int64_t i = packed / run->layout.group;
     const int64_t h = lane_head(state, packed);
+    const float maximum = stats[0];
+    const float sum = stats[1];
     float *row = state->row;
     row_result_t result = {1.0f, 0.0f};
     if (run->part_o) {
         const int64_t part = state->split * run->layout.part_rows +
                              attn_cpu_part_row(state->desc, state->b, h, state->seq.q_row, i);
-        run->part_stat[part * 2] = maximum;
-        run->part_stat[part * 2 + 1] = sum;
+        memcpy(run->part_stat + part * ATTN_CPU_PART_STATS, stats,
+               ATTN_CPU_PART_STATS * sizeof *stats);
         row = run->part_o + part * d_v;
         if (sum == 0.0f) {
             return;

@@ -1,8 +1,10 @@
-// What a forward run hands to the code of an instruction set: the problem, how it is cut into tasks, and scratch memory.
+// What a forward run hands to the code of an instruction set: the problem, how it is cut into
+// tasks, and scratch memory.
 //
-// Query heads that share a K/V head form a group, and their rows are packed: packed row r of a group is query row r / group of
-// the group's head r % group. A panel is as many packed rows as the matrix product has lanes; a task is a few panels of one
-// (sequence, K/V head) that share each loaded tile of keys, or with split keys one piece of the keys of them.
+// Query heads that share a K/V head form a group, and their rows are packed: packed row r of a
+// group is query row r / group of the group's head r % group. A panel is as many packed rows as the
+// matrix product has lanes; a task is a few panels of one (sequence, K/V head) that share each
+// loaded tile of keys, or with split keys one piece of the keys of them.
 #ifndef ATTN_CPU_FORWARD_TASK_H
 #define ATTN_CPU_FORWARD_TASK_H
 
@@ -16,7 +18,8 @@
 #define ATTN_CPU_SMALL_ROWS_MAX 8
 // Most K/V heads of such a task: heads that lie side by side are read together.
 #define ATTN_CPU_HEADS_MAX 8
-// Keys per tile; tiles begin at multiples of it, so that bits do not depend on where a window or a split begins.
+// Keys per tile; tiles begin at multiples of it, so that bits do not depend on where a window or a
+// split begins.
 #define ATTN_CPU_TILE_KV 64
 
 // Sizes in floats unless named otherwise; every part begins at a multiple of 64 bytes.
@@ -33,11 +36,16 @@ typedef struct attn_cpu_forward_layout {
     int64_t v_tile_at;
     int64_t score_at; // scores, added terms, dropout factors: (ATTN_CPU_TILE_KV, panel) each
     int64_t row_at;   // one converted row
-    int64_t panel_at; // per panel: Q (d_qk, panel), O (d_v, panel), maximum and sum (panel)
+    int64_t
+        panel_at; // per panel: Q (d_qk, panel), O (d_v, panel), maximum, sum and divisor (panel)
     int64_t panel_stride;
     size_t scratch_bytes; // per worker
     int64_t part_rows;    // rows of all partial results of one split; 0 with one split
 } attn_cpu_forward_layout_t;
+
+// What a partial result has beside its o: the maximum in base 2, and relative to it the sum of the
+// weights and the divisor of o, which differ where the weights were rounded before they met V.
+#define ATTN_CPU_PART_STATS 3
 
 typedef struct attn_cpu_forward {
     const attn_plan_t *plan;
@@ -49,7 +57,7 @@ typedef struct attn_cpu_forward {
         *block_begin; // (batch + 1): first block of each packed sequence; NULL if none is packed
     unsigned char *scratch; // (workers, scratch_bytes)
     float *part_o;    // (num_splits, part_rows, d_v), not divided by the sum; NULL with one split
-    float *part_stat; // (num_splits, part_rows, 2): maximum in base 2, sum relative to it
+    float *part_stat; // (num_splits, part_rows, ATTN_CPU_PART_STATS)
 } attn_cpu_forward_t;
 
 // Rows that one task of the second pass merges.

@@ -1,24 +1,29 @@
-// The forward pass: online softmax over tiles of keys (FlashAttention-2, arXiv:2307.08691, algorithm 1), with the query rows as
-// vector lanes. Per panel of PANEL packed rows, everything is kept transposed:
+// The forward pass: online softmax over tiles of keys (FlashAttention-2, arXiv:2307.08691,
+// algorithm 1), with the query rows as vector lanes. Per panel of PANEL packed rows, everything is
+// kept transposed:
 //
-//   Q^T (d_qk, PANEL)   S^T (keys, PANEL) = K Q^T   P^T = exp2(S^T - maximum)   O^T (d_v, PANEL) += V^T P^T
+//   Q^T (d_qk, PANEL)        S^T (keys, PANEL) = K Q^T
+//   P^T = exp2(S^T - max)    O^T (d_v, PANEL) += V^T P^T
 //
-// so that maximum, sum and masks are lane-wise, K and V need no packing, and both products are gemm() of gemm_tmpl.h.
-// Scores are in base 2: Q is multiplied by scale * log2(e) when loaded, so equal scores give a difference of exactly 0.
+// so that maximum, sum and masks are lane-wise, K and V need no packing, and both products are
+// gemm() of gemm_tmpl.h. Scores are in base 2: Q is multiplied by scale * log2(e) when loaded, so
+// equal scores give a difference of exactly 0.
 //
-// A task loops over tiles of keys outside and its panels inside: a tile that must be converted is converted once per task.
-// The running maximum of a lane is only moved when it grows by more than RESCALE_LOG2; the sum is consistent with the maximum
-// in use, so the result is exact (FlashAttention-4 does the same per row).
+// A task loops over tiles of keys outside and its panels inside: a tile that must be converted is
+// converted once per task. The running maximum of a lane is only moved when it grows by more than
+// RESCALE_LOG2; the sum is consistent with the maximum in use, so the result is exact
+// (FlashAttention-4 does the same per row).
 //
-// Hidden elements are selected away, never multiplied: their score is -inf whatever K holds. A row of V that is not finite
-// is left out of the product in tiles with hidden elements and added to the lanes that see it alone.
+// Hidden elements are selected away, never multiplied: their score is -inf whatever K holds. A row
+// of V that is not finite is left out of the product in tiles with hidden elements and added to the
+// lanes that see it alone.
 #ifndef ATTN_CPU_FORWARD_TMPL_H
 #define ATTN_CPU_FORWARD_TMPL_H
 
 #include "gemm_tmpl.h"
 #include "softmax_tmpl.h"
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Products in fp32
 
 static void load_q(const forward_state_t *state, forward_panel_t *panel)
@@ -171,7 +176,7 @@ static const forward_products_t forward_products_f32 = {
 #include "forward_pairs_tmpl.h"
 #endif
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Panels and tiles
 
 static void panel_start(forward_state_t *state, forward_panel_t *panel, int64_t row_begin,
@@ -187,6 +192,7 @@ static void panel_start(forward_state_t *state, forward_panel_t *panel, int64_t 
     panel->o = panel->q + desc->d_qk * PANEL;
     panel->maximum = panel->o + desc->d_v * PANEL;
     panel->sum = panel->maximum + PANEL;
+    panel->divisor = state->pairs ? panel->sum + PANEL : panel->sum;
     panel->any = (attn_range_t){0, 0};
     panel->all = panel->any;
     if (panel->seen_row_end > row_begin) {
@@ -200,6 +206,7 @@ static void panel_start(forward_state_t *state, forward_panel_t *panel, int64_t 
     for (int64_t lane = 0; lane < PANEL; lane++) {
         panel->maximum[lane] = -INFINITY;
         panel->sum[lane] = 0.0f;
+        panel->divisor[lane] = 0.0f;
     }
 }
 
@@ -297,14 +304,15 @@ static void forward_tiles(const forward_state_t *state)
     }
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Tasks
 
-// O / sum, lane by lane; a lane without keys stays 0. A quotient and not a product with 1 / sum: V of ones gives exactly 1.
+// O / divisor, lane by lane; a lane without keys stays 0. No product with a reciprocal: V of ones
+// gives exactly 1.
 static void divide_output(const forward_panel_t *panel, int64_t d_v)
 {
     for (int half = 0; half < 2; half++) {
-        const vf sum = vf_load(panel->sum + half * VF_LANES);
+        const vf sum = vf_load(panel->divisor + half * VF_LANES);
         const vf zero = vf_set1(0.0f);
         const vf divisor = vf_select(vf_eq(sum, zero), vf_set1(1.0f), sum);
         for (int64_t e = 0; e < d_v; e++) {
@@ -322,8 +330,9 @@ static void finish_panel(const forward_state_t *state, const forward_panel_t *pa
     for (int64_t row = panel->row_begin; row < panel->row_end; row++) {
         const int64_t lane = row - panel->row_begin;
         const int in_use = row < panel->seen_row_end;
-        finish_output(state, row, panel->o + lane, PANEL, panel->maximum[lane],
-                      in_use ? panel->sum[lane] : 0.0f);
+        const float stats[ATTN_CPU_PART_STATS] = {
+            panel->maximum[lane], in_use ? panel->sum[lane] : 0.0f, panel->divisor[lane]};
+        finish_output(state, row, panel->o + lane, PANEL, stats);
     }
 }
 

@@ -1,10 +1,12 @@
 // The one matrix product of the CPU backend, compiled once per instruction set:
 //
-//   C[i][0..PANEL) = (accumulate ? C[i] : 0) + sum_k A(i, k) * B[k][0..PANEL)        A(i, k) = a[i * a_row + k * a_col]
+//   C[i][0..PANEL) = (accumulate ? C[i] : 0) + sum_k A(i, k) * B[k][0..PANEL)
+//   A(i, k) = a[i * a_row + k * a_col]
 //
-// A's elements are broadcast, B and C are vectors: PANEL = 2 vectors wide, GEMM_ROWS rows of C at a time stay in registers
-// over the whole sum. Each element of C is one chain of additions in the order of k, so its bits do not depend on m, on the
-// row's place in a strip, or on how callers cut the columns.
+// A's elements are broadcast, B and C are vectors: PANEL = 2 vectors wide, GEMM_ROWS rows of C at a
+// time stay in registers over the whole sum. Each element of C is one chain of additions in the
+// order of k, so its bits do not depend on m, on the row's place in a strip, or on how callers cut
+// the columns.
 #ifndef ATTN_CPU_GEMM_TMPL_H
 #define ATTN_CPU_GEMM_TMPL_H
 
@@ -25,14 +27,16 @@ typedef struct gemm_operands {
 
 #define GEMM_INLINE static inline __attribute__((always_inline))
 
-// A loop over a strip's rows, whose count is a constant: whole, or the accumulators would live in memory.
+// A loop over a strip's rows, whose count is a constant: whole, or the accumulators would live in
+// memory.
 #ifdef __clang__
 #define GEMM_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define GEMM_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-// rows, and a_row or a_col where they are 1, are constants after inlining: the arrays become registers.
+// rows, and a_row or a_col where they are 1, are constants after inlining: the arrays become
+// registers.
 GEMM_INLINE void gemm_strip(const int rows, int64_t k_count, const gemm_operands_t *g, int64_t i,
                             int64_t a_row, int64_t a_col)
 {
@@ -88,7 +92,8 @@ GEMM_INLINE void gemm_strips(int64_t m, int64_t k_count, const gemm_operands_t *
     }
 }
 
-// m rows of C, k_count terms each; both may be 0. Never inlined: three copies of the strips per instruction set are enough.
+// m rows of C, k_count terms each; both may be 0. Never inlined: three copies of the strips per
+// instruction set are enough.
 __attribute__((noinline)) static void gemm(int64_t m, int64_t k_count, const gemm_operands_t *g)
 {
     if (g->a_col == 1) {

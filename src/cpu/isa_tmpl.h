@@ -1,5 +1,5 @@
-// Everything that is compiled once per instruction set, in order. An isa_*.c includes its simd_*.h, names its table in
-// ATTN_CPU_KERNELS, and includes this.
+// Everything that is compiled once per instruction set, in order. An isa_*.c includes its simd_*.h,
+// names its table in ATTN_CPU_KERNELS, and includes this.
 #ifndef ATTN_CPU_ISA_TMPL_H
 #define ATTN_CPU_ISA_TMPL_H
 

@@ -1,5 +1,6 @@
-// The table through which the portable part of the CPU backend calls the code of one instruction set. Every isa_*.c defines
-// one from the same *_tmpl.h sources; a new instruction set is one more simd_*.h, one isa_*.c and one line here.
+// The table through which the portable part of the CPU backend calls the code of one instruction
+// set. Every isa_*.c defines one from the same *_tmpl.h sources; a new instruction set is one more
+// simd_*.h, one isa_*.c and one line here.
 #ifndef ATTN_CPU_KERNELS_H
 #define ATTN_CPU_KERNELS_H
 
@@ -12,7 +13,8 @@ typedef struct attn_cpu_kernels {
     int32_t lanes;      // floats per vector
     int32_t panel;      // floats per row of the matrix product: 2 * lanes
     int32_t bf16_pairs; // 1: products of bf16 inputs run on pairs
-    // One task of a forward run, of one with few query rows, and of the pass that merges split keys.
+    // One task of a forward run, of one with few query rows, and of the pass that merges split
+    // keys.
     void (*forward)(const attn_cpu_forward_t *run, int64_t task, int32_t worker);
     void (*decode)(const attn_cpu_forward_t *run, int64_t task, int32_t worker);
     void (*merge)(const attn_cpu_forward_t *run, int64_t task, int32_t worker);

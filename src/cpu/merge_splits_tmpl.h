@@ -1,5 +1,5 @@
-// Second pass of a forward run with split keys: joins the partial results of each row in the order of the splits, so the bits
-// do not depend on who computed what.
+// Second pass of a forward run with split keys: joins the partial results of each row in the order
+// of the splits, so the bits do not depend on who computed what.
 #ifndef ATTN_CPU_MERGE_SPLITS_TMPL_H
 #define ATTN_CPU_MERGE_SPLITS_TMPL_H
 
@@ -30,14 +30,15 @@ static float merge_row(const attn_cpu_forward_t *run, int64_t part, float *row, 
     const int64_t rows = run->layout.part_rows;
     float top = -INFINITY;
     for (int64_t s = 0; s < splits; s++) {
-        const float maximum = run->part_stat[(s * rows + part) * 2];
+        const float maximum = run->part_stat[(s * rows + part) * ATTN_CPU_PART_STATS];
         top = maximum > top ? maximum : top;
     }
     const float base = top == -INFINITY ? 0.0f : top;
     float total = 0.0f;
+    float divisor = 0.0f;
     memset(row, 0, (size_t)d_v * sizeof *row);
     for (int64_t s = 0; s < splits; s++) {
-        const float *stat = run->part_stat + (s * rows + part) * 2;
+        const float *stat = run->part_stat + (s * rows + part) * ATTN_CPU_PART_STATS;
         if (stat[1] == 0.0f) {
             continue;
         }
@@ -45,13 +46,14 @@ static float merge_row(const attn_cpu_forward_t *run, int64_t part, float *row, 
         const float weight = stat[0] == -INFINITY ? 1.0f : exp2f(stat[0] - base);
         const float *o = run->part_o + (s * rows + part) * d_v;
         total += weight * stat[1];
+        divisor += weight * stat[2];
         for (int64_t e = 0; e < d_v; e++) {
             row[e] += weight * o[e];
         }
     }
     const row_result_t result = finish_row(top, total, has_sink, sink);
     for (int64_t e = 0; e < d_v; e++) {
-        row[e] = total == 0.0f ? 0.0f : row[e] / total * result.share;
+        row[e] = total == 0.0f ? 0.0f : row[e] / divisor * result.share;
     }
     return result.lse;
 }

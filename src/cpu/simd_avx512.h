@@ -1,5 +1,6 @@
-// Vectors of 16 floats in AVX-512 (F, BW, DQ, VL), and the BF16 dot product where the compiler is told to use it.
-// The names are the contract that simd_avx2.h and simd_scalar.h keep too; the *_tmpl.h files use nothing else.
+// Vectors of 16 floats in AVX-512 (F, BW, DQ, VL), and the BF16 dot product where the compiler is
+// told to use it. The names are the contract that simd_avx2.h and simd_scalar.h keep too; the
+// *_tmpl.h files use nothing else.
 //
 //   vf  VF_LANES floats      vi  VF_LANES int32      vm  one truth value per lane
 //
@@ -263,7 +264,8 @@ static inline void vf_store_bf16(uint16_t *p, vf a)
 #ifdef __AVX512BF16__
 #define VF_HAS_BF16_DOT 1
 
-// VF_LANES pairs of bfloat16: lane l holds elements 2l and 2l + 1 of a row, or elements l of two rows.
+// VF_LANES pairs of bfloat16: lane l holds elements 2l and 2l + 1 of a row, or elements l of two
+// rows.
 typedef __m512bh vb;
 
 static inline vb vb_load(const uint16_t *p)

@@ -1,5 +1,6 @@
-// Vectors of 4 floats in portable C, through the vector types of gcc and clang: what every 64-bit processor has (SSE2, NEON)
-// without being asked, and plain scalar code elsewhere. The contract of every name is in simd_avx512.h.
+// Vectors of 4 floats in portable C, through the vector types of gcc and clang: what every 64-bit
+// processor has (SSE2, NEON) without being asked, and plain scalar code elsewhere. The contract of
+// every name is in simd_avx512.h.
 #ifndef ATTN_CPU_SIMD_SCALAR_H
 #define ATTN_CPU_SIMD_SCALAR_H
 
@@ -114,7 +115,8 @@ static inline vf vf_round(vf a)
     return vf_select(vf_abs(a) < vf_set1(4194304.0f), rounded, a);
 }
 
-// Two steps, so that each factor is a normal number. NaN is made 0 before the conversion, which it would make undefined.
+// Two steps, so that each factor is a normal number. NaN is made 0 before the conversion, which it
+// would make undefined.
 static inline vf vf_scale2(vf a, vf n)
 {
     const vi whole = __builtin_convertvector(vf_select(n == n, n, vf_set1(0.0f)), vi);

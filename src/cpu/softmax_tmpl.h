@@ -1,11 +1,12 @@
-// The steps between the two products of a panel: masks and added terms on its scores, which keys of V need care, and the
-// running maximum. Lanes are query rows.
+// The steps between the two products of a panel: masks and added terms on its scores, which keys of
+// V need care, and the running maximum. Lanes are query rows.
 #ifndef ATTN_CPU_SOFTMAX_TMPL_H
 #define ATTN_CPU_SOFTMAX_TMPL_H
 
 #include "forward_state_tmpl.h"
 
-// Lanes of one vector of the panel that see each key, as [low, high) relative to the step's first key.
+// Lanes of one vector of the panel that see each key, as [low, high) relative to the step's first
+// key.
 static void lane_limits(const forward_state_t *state, const forward_panel_t *panel,
                         const forward_step_t *step, int32_t *low, int32_t *high)
 {
@@ -41,7 +42,8 @@ static void hide_outside(const forward_state_t *state, const forward_panel_t *pa
     }
 }
 
-// Fills the added terms (with -inf where an element is hidden) and the dropout factors of every lane.
+// Fills the added terms (with -inf where an element is hidden) and the dropout factors of every
+// lane.
 static void load_modifiers(const forward_state_t *state, const forward_panel_t *panel,
                            const forward_step_t *step)
 {
@@ -110,7 +112,7 @@ static void find_special(const forward_state_t *state, forward_tile_t *tile, for
     }
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // The running maximum
 
 static void scale_output(float *o, int64_t d, vf factor0, vf factor1)
@@ -122,8 +124,9 @@ static void scale_output(float *o, int64_t d, vf factor0, vf factor1)
     }
 }
 
-// Moves the running maximum of the lanes that need it and gives the one to subtract, which is finite for empty lanes.
-static vf move_maximum(float *maximum, float *sum, vf tile_maximum, vf threshold, vf *factor_out,
+// Moves the running maximum of the lanes that need it and gives the one to subtract, which is
+// finite for empty lanes.
+static vf move_maximum(float *maximum, vf tile_maximum, vf threshold, vf *factor_out,
                        int *scales_out)
 {
     const vf lowest = vf_set1(-INFINITY);
@@ -138,7 +141,6 @@ static vf move_maximum(float *maximum, float *sum, vf tile_maximum, vf threshold
         const vf factor = vf_exp2(vf_sub(old, used));
         *factor_out = vf_select(started, factor, vf_set1(1.0f));
         *scales_out = 1;
-        vf_store(sum, vf_mul(vf_load(sum), *factor_out));
     }
     return vf_select(vf_eq(used, lowest), vf_set1(0.0f), used);
 }
@@ -158,11 +160,14 @@ static void find_maximum(const forward_state_t *state, const forward_panel_t *pa
     vf factor1;
     int scales0;
     int scales1;
-    *max0_out = move_maximum(panel->maximum, panel->sum, max0, threshold, &factor0, &scales0);
-    *max1_out = move_maximum(panel->maximum + VF_LANES, panel->sum + VF_LANES, max1, threshold,
-                             &factor1, &scales1);
+    *max0_out = move_maximum(panel->maximum, max0, threshold, &factor0, &scales0);
+    *max1_out = move_maximum(panel->maximum + VF_LANES, max1, threshold, &factor1, &scales1);
     if (scales0 || scales1) {
         scale_output(panel->o, state->desc->d_v, factor0, factor1);
+        scale_output(panel->sum, 1, factor0, factor1);
+        if (state->pairs) {
+            scale_output(panel->divisor, 1, factor0, factor1);
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-// Rows of Q, K, V and O between memory of any dtype and stride and fp32 in scratch. The fast ways are whole vectors of f32, f16
-// and bf16 with stride_d 1; everything else goes element by element.
+// Rows of Q, K, V and O between memory of any dtype and stride and fp32 in scratch. The fast ways
+// are whole vectors of f32, f16 and bf16 with stride_d 1; everything else goes element by element.
 #ifndef ATTN_CPU_TILE_TMPL_H
 #define ATTN_CPU_TILE_TMPL_H
 
@@ -147,7 +147,8 @@ static void kv_rows(const kv_source_t *source, int64_t j_begin, int64_t count,
     }
 }
 
-// Asks for rows that will be read some thousand cycles later. Only hints: rows without unit stride are left alone.
+// Asks for rows that will be read some thousand cycles later. Only hints: rows without unit stride
+// are left alone.
 static void prefetch_kv(const kv_source_t *source, int64_t j_begin, int64_t count)
 {
     const int64_t bytes = source->d * attn_element_bytes(source->tensor->dtype);
@@ -170,7 +171,8 @@ static int kv_is_direct(const kv_source_t *source)
            !source->page_size && !source->descale->present && (uintptr_t)source->base % 4 == 0;
 }
 
-// At most ATTN_CPU_TILE_KV keys [j_begin, j_end) as fp32 rows of stride floats; the floats behind d up to a multiple of PANEL become 0.
+// At most ATTN_CPU_TILE_KV keys [j_begin, j_end) as fp32 rows of stride floats; the floats behind d
+// up to a multiple of PANEL become 0.
 static void load_kv(float *out, int64_t stride, const kv_source_t *source, int64_t j_begin,
                     int64_t j_end)
 {

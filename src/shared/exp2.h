@@ -1,11 +1,14 @@
-// Polynomials for 2^f on [-1/2, 1/2], for every place that computes exp2 without the hardware's own.
+// Polynomials for 2^f on [-1/2, 1/2], for every place that computes exp2 without the hardware's
+// own.
 //
-//   p(f) = 1 + f * (C1 + f * (C2 + ...)),  so p(0) is exactly 1: a weight at the row's maximum is exact.
+//   p(f) = 1 + f * (C1 + f * (C2 + ...))      p(0) is exactly 1: so is a weight at the maximum
 //
-// The coefficients minimise the largest relative error with the constant term pinned (iteratively reweighted least squares
-// on 4000 Chebyshev nodes). Largest relative error before rounding, in units of 2^-24 (half an ulp of fp32):
+// The coefficients minimise the largest relative error with the constant term pinned (iteratively
+// reweighted least squares on 4000 Chebyshev nodes). Largest relative error before rounding, in
+// units of 2^-24 (half an ulp of fp32):
 //
-//   degree 3: 1.0e-4 (1700)   degree 4: 2.8e-6 (47)   degree 5: 9.1e-8 (1.5)   degree 6: 2.0e-9 (0.03)
+//   degree 3: 1.0e-4 (1700)   degree 4: 2.8e-6 (47)
+//   degree 5: 9.1e-8 (1.5)    degree 6: 2.0e-9 (0.03)
 //
 // Degree 3 and 4 serve results that are rounded to 8 or 16 bits, degree 6 the fp32 kernels.
 #ifndef ATTN_SHARED_EXP2_H
@@ -35,8 +38,8 @@
 #define ATTN_EXP2_D6_C5 0.0013398874f
 #define ATTN_EXP2_D6_C6 0.00015353362f
 
-// Arguments are clamped to this range first: 2^-160 rounds to 0 and 2^129 to infinity in fp32, and the exponent stays
-// a small integer.
+// Arguments are clamped to this range first: 2^-160 rounds to 0 and 2^129 to infinity in fp32, and
+// the exponent stays a small integer.
 #define ATTN_EXP2_LOW (-160.0f)
 #define ATTN_EXP2_HIGH 129.0f
 
