@@ -19,6 +19,8 @@ typedef int (*command_fn)(int argc, char **argv);
     X(run, cmd_run, "attention of q, k, v from files; writes o and lse")                           \
     X(grad, cmd_grad, "the backward pass; writes dq, dk, dv")                                      \
     X(check, cmd_check, "compares every kernel of this machine with the fp64 reference")           \
+    X(bench, cmd_bench, "measures speed, against the machine's own rates and against peers")       \
+    X(view, cmd_view, "draws an attention map, or a mask as the kernel sees it")                   \
     X(explain, cmd_explain, "says which kernel a problem gets, and why")                           \
     X(info, cmd_info, "version, processor, instruction sets, caches, environment")                 \
     X(random, cmd_random, "writes a tensor of random or given numbers, to try things with")

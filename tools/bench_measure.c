@@ -1,0 +1,167 @@
+// bench_measure.c: see bench_measure.h.
+#include "bench_measure.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench_check.h"
+#include "launch.h"
+
+// A sample shorter than this is a loop over several runs: the clock's own steps must not show.
+#define SAMPLE_SECONDS 1e-3
+enum { MIN_SAMPLES = 3, MAX_SAMPLES = 1000 };
+
+// ------------------------------------------------------------------------------------------------
+// Work
+
+// Keys that row i sees, on average over the rows.
+static double mean_keys(const attn_desc_t *desc)
+{
+    const double s_q = (double)desc->s_q;
+    const double s_kv = (double)desc->s_kv;
+    if (desc->window_left < 0 && desc->window_right < 0) {
+        const double first = s_kv > s_q ? s_kv - s_q : 0.0;
+        return desc->causal ? (first + s_kv) / 2.0 : s_kv;
+    }
+    const int64_t offset = desc->align == ATTN_ALIGN_TOP_LEFT ? 0 : desc->s_kv - desc->s_q;
+    const int64_t right = desc->causal ? 0 : desc->window_right;
+    double sum = 0.0;
+    for (int64_t i = 0; i < desc->s_q; i++) {
+        const int64_t position = i + offset;
+        const int64_t low = desc->window_left < 0 ? 0 : position - desc->window_left;
+        const int64_t high = right < 0 ? desc->s_kv - 1 : position + right;
+        const int64_t first = low > 0 ? low : 0;
+        const int64_t last = high < desc->s_kv - 1 ? high : desc->s_kv - 1;
+        sum += last >= first ? (double)(last - first + 1) : 0.0;
+    }
+    return s_q > 0.0 ? sum / s_q : 0.0;
+}
+
+double bench_flops(const attn_desc_t *desc, bool backward)
+{
+    const double pairs = (double)desc->batch * (double)desc->heads_q * (double)desc->s_q;
+    const double forward = 2.0 * pairs * mean_keys(desc) * (double)(desc->d_qk + desc->d_v);
+    return backward ? 2.5 * forward : forward;
+}
+
+double bench_bytes(const attn_desc_t *desc, bool backward)
+{
+    const double q_rows = (double)desc->batch * (double)desc->s_q * (double)desc->heads_q;
+    const double kv_rows = (double)desc->batch * (double)desc->s_kv * (double)desc->heads_kv;
+    const double q = q_rows * (double)desc->d_qk * (double)attn_dtype_bytes(desc->q.dtype);
+    const double o = q_rows * (double)desc->d_v * (double)attn_dtype_bytes(desc->o.dtype);
+    const double k = kv_rows * (double)desc->d_qk * (double)attn_dtype_bytes(desc->k.dtype);
+    const double v = kv_rows * (double)desc->d_v * (double)attn_dtype_bytes(desc->v.dtype);
+    const double lse = q_rows * (double)sizeof(float);
+    return backward ? 2.0 * (q + k + v + o) + lse : q + k + v + o + lse;
+}
+
+// ------------------------------------------------------------------------------------------------
+// Time
+
+static int run_once(const struct launch *launch, const struct problem *problem, bool backward,
+                    struct io_error *err)
+{
+    return backward ? launch_backward(launch, &problem->args, err)
+                    : launch_forward(launch, &problem->args.in, err);
+}
+
+// Seconds of one run, as the mean of `runs` in a row; negative on failure.
+static double time_runs(const struct launch *launch, const struct problem *problem, bool backward,
+                        int64_t runs, struct io_error *err)
+{
+    const double start = launch_clock();
+    for (int64_t i = 0; i < runs; i++) {
+        if (run_once(launch, problem, backward, err)) {
+            return -1.0;
+        }
+    }
+    return (launch_clock() - start) / (double)runs;
+}
+
+static int take_samples(const struct launch *launch, const struct problem *problem, bool backward,
+                        const struct bench_protocol *protocol, double *samples, size_t *n_out,
+                        struct io_error *err)
+{
+    double estimate = time_runs(launch, problem, backward, 1, err);
+    for (int64_t i = 0; i < protocol->warmup && estimate >= 0.0; i++) {
+        const double again = time_runs(launch, problem, backward, 1, err);
+        estimate = again < estimate ? again : estimate;
+        if ((double)(i + 1) * estimate > protocol->max_seconds / 4.0) {
+            break;
+        }
+    }
+    if (estimate < 0.0) {
+        return -1;
+    }
+    const double wanted = SAMPLE_SECONDS / (estimate > 1e-9 ? estimate : 1e-9);
+    const int64_t runs = wanted > 1.0 ? (int64_t)wanted + 1 : 1;
+    const double start = launch_clock();
+    size_t n = 0;
+    while (n < (size_t)protocol->samples && n < MAX_SAMPLES) {
+        if (n >= MIN_SAMPLES && launch_clock() - start > protocol->max_seconds) {
+            break;
+        }
+        samples[n] = time_runs(launch, problem, backward, runs, err);
+        if (samples[n++] < 0.0) {
+            return -1;
+        }
+    }
+    *n_out = n;
+    return 0;
+}
+
+// Forward results, and for the backward pass its inputs and results; runs forward once.
+static int prepare(const struct bench_case *c, attn_context_t *context, struct problem *problem,
+                   struct io_error *err)
+{
+    if (problem_create(problem, &c->options, false, err) ||
+        problem_add_forward_results(problem, err) ||
+        launch_once(context, problem, ATTN_FORWARD, NULL, err)) {
+        return -1;
+    }
+    if (!c->backward) {
+        return 0;
+    }
+    if (problem_add_gradient_inputs(problem, NULL, NULL, c->options.random_seed, err) ||
+        problem_add_backward_results(problem, err)) {
+        return -1;
+    }
+    return launch_once(context, problem, ATTN_BACKWARD, NULL, err);
+}
+
+int bench_measure(const struct bench_case *c, attn_context_t *context,
+                  const struct bench_protocol *protocol, struct bench_set *set, bool *wrong_out,
+                  struct io_error *err)
+{
+    struct problem problem = {0};
+    struct launch launch = {0};
+    double samples[MAX_SAMPLES];
+    size_t n = 0;
+    struct io_error inner = {{0}};
+    *wrong_out = false;
+    int status = prepare(c, context, &problem, &inner);
+    if (!status && protocol->check) {
+        status = bench_check(c, &problem, context, wrong_out, &inner);
+    }
+    const attn_op_t op = c->backward ? ATTN_BACKWARD : ATTN_FORWARD;
+    status = status ? status : launch_create(&launch, context, &problem.desc, op, &inner);
+    status = status ? status
+                    : take_samples(&launch, &problem, c->backward, protocol, samples, &n, &inner);
+    struct bench_result *result = status ? NULL : bench_set_result(set, c->series, c->s);
+    if (result) {
+        snprintf(result->kernel, sizeof(result->kernel), "%s", attn_plan_kernel_name(launch.plan));
+        result->flops = bench_flops(&problem.desc, c->backward);
+        result->bytes = bench_bytes(&problem.desc, c->backward);
+        status = bench_result_add(result, set->n_rounds, samples, n, &inner);
+    } else if (!status) {
+        status = io_fail(&inner, "out of memory");
+    }
+    if (status) {
+        io_fail(err, "%s/%lld: %s", c->series, (long long)c->s, inner.text);
+    }
+    launch_destroy(&launch);
+    problem_destroy(&problem);
+    return status;
+}

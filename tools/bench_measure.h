@@ -1,0 +1,26 @@
+// bench_measure.h: one case of attn bench: check the result, then time it.
+#ifndef ATTN_TOOLS_BENCH_MEASURE_H
+#define ATTN_TOOLS_BENCH_MEASURE_H
+
+#include "bench_results.h"
+#include "bench_shapes.h"
+
+struct bench_protocol {
+    int64_t warmup;     // runs before the first sample
+    int64_t samples;    // at most
+    double max_seconds; // per case, for all samples together; at least 3 are taken
+    bool check;
+};
+
+// Adds the samples to the set. A wrong result is a failure: *wrong_out is set, and err says where.
+int bench_measure(const struct bench_case *c, attn_context_t *context,
+                  const struct bench_protocol *protocol, struct bench_set *set, bool *wrong_out,
+                  struct io_error *err);
+
+// Operations of one run: 2 (d_qk + d_v) for each pair of a row and a key that it sees, where causal
+// counts half a square; 2.5 times that for the backward pass.
+double bench_flops(const attn_desc_t *desc, bool backward);
+// Bytes of all operands and results, each counted once.
+double bench_bytes(const attn_desc_t *desc, bool backward);
+
+#endif
