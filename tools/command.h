@@ -23,7 +23,8 @@ typedef int (*command_fn)(int argc, char **argv);
     X(view, cmd_view, "draws an attention map, or a mask as the kernel sees it")                   \
     X(explain, cmd_explain, "says which kernel a problem gets, and why")                           \
     X(info, cmd_info, "version, processor, instruction sets, caches, environment")                 \
-    X(random, cmd_random, "writes a tensor of random or given numbers, to try things with")
+    X(random, cmd_random, "writes a tensor of random or given numbers, to try things with")        \
+    X(demo, cmd_demo, "every layer of a real model: error, time and a picture")
 
 #define COMMAND_DECLARE(name, function, help) int function(int argc, char **argv);
 COMMANDS(COMMAND_DECLARE)

@@ -159,20 +159,19 @@ static void draw_scale(struct view_canvas *canvas, const struct map_drawing *dra
     enum { STEPS = 64 };
     const double height = 160.0;
     const double x = drawing->left + (double)drawing->map->keys * drawing->cell + 20.0;
-    const double y = drawing->top + 12.0;
+    const double y = drawing->top + 16.0;
     for (int i = 0; i < STEPS; i++) {
         struct view_colour colour;
         io_colormap_viridis((double)(STEPS - 1 - i) / (STEPS - 1), colour.rgb);
         view_rect(canvas, x, y + height * i / STEPS, 14.0, height / STEPS + 0.5, colour);
     }
-    view_text(canvas, x, y - 4.0, 10.0, ANCHOR_START, false, "weight");
+    view_text(canvas, x, y - 8.0, 10.0, ANCHOR_START, false, "weight");
     for (int i = 0; i <= 4; i++) {
         char text[24];
         const double t = i / 4.0;
         const double weight = (double)drawing->map->largest * (drawing->style->linear ? t : t * t);
         snprintf(text, sizeof(text), "%.3g", weight);
-        view_text(canvas, x + 19.0, y + height * (1.0 - t) + 7.0 - 7.0 * t, 10.0, ANCHOR_START,
-                  false, text);
+        view_text(canvas, x + 19.0, y + height * (1.0 - t) + 3.5, 10.0, ANCHOR_START, false, text);
     }
     view_rect(canvas, x, y + height + 16.0, 14.0, 14.0, hidden_colour);
     view_text(canvas, x + 19.0, y + height + 27.0, 10.0, ANCHOR_START, false, "hidden");
@@ -229,7 +228,7 @@ int view_map_save(const char *path, const struct attention_map *map,
     const double width = drawing.left + (double)map->keys * drawing.cell + SCALE_WIDTH;
     const struct view_picture picture = {
         .width = fmax(width, fmax(title_width, 420.0)),
-        .height = drawing.top + fmax(drawn, 215.0) + PADDING,
+        .height = drawing.top + fmax(drawn, 220.0) + PADDING,
         .title = style->title,
         .draw = draw_map,
         .arg = &drawing,

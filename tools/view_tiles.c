@@ -15,8 +15,8 @@ enum { N_KINDS = 3 };
 
 static const struct view_colour kind_colours[N_KINDS] = {
     {{228, 228, 232}}, {{230, 145, 56}}, {{49, 104, 142}}};
-static const char *const kind_names[N_KINDS] = {
-    "skipped: never loaded", "partial: the mask code runs", "full: no mask code"};
+static const char *const kind_names[N_KINDS] = {"skipped", "partial (mask code runs)",
+                                                "full (no mask code)"};
 
 struct tiles_drawing {
     const attn_tile_map_t *map;
@@ -119,7 +119,7 @@ int view_tiles_save(const char *path, const attn_tile_map_t *map, const uint8_t 
     const double title_width = 9.0 * (double)strlen(title) + 2.0 * PADDING;
     const double width = LEFT + (double)desc->s_kv * drawing.unit + 40.0;
     const struct view_picture picture = {
-        .width = fmax(fmax(width, title_width), 690.0),
+        .width = fmax(fmax(width, title_width), 760.0),
         .height = TOP + fmax((double)desc->s_q * drawing.unit, 12.0) + PADDING,
         .title = title,
         .draw = draw_tiles,
