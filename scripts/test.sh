@@ -74,9 +74,11 @@ stage_consumer() {
         run_ctest build/test -L consumer
 }
 
+# cmocka would catch a crash before the sanitizer can say where it was. Stack use after return is not looked for: gcc 12
+# misaligns the vectors of AVX-512 code then (GCC bug 110027).
 stage_asan() {
     build build/asan -DCMAKE_BUILD_TYPE=RelWithDebInfo -DATTN_SANITIZE=address,undefined -DATTN_TOOLS=ON -DATTN_TESTS=ON &&
-        ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1 UBSAN_OPTIONS=print_stacktrace=1 \
+        ASAN_OPTIONS=allow_user_segv_handler=0:strict_string_checks=1 UBSAN_OPTIONS=print_stacktrace=1 \
             run_ctest build/asan -L host -LE 'slow|consumer'
 }
 
