@@ -41,6 +41,7 @@ printf '%s\n' "${existing[@]}" | grep -E '\.(c|h|cu|sh|py)$|/[^.]+$' |
 awk '
     function layer(path) {
         if (path ~ /^include\//) return "api"
+        if (path ~ /^examples\/ladder\//) return "ladder"
         if (path ~ /^src\//) { split(path, part, "/"); return part[2] }
         split(path, part, "/"); return part[1]
     }
@@ -55,6 +56,7 @@ awk '
         allow["tools"] = "api tools"
         allow["bench"] = "api bench"
         allow["examples"] = "api examples"
+        allow["ladder"] = "device ladder shared"
         allow["python"] = "api python"
         allow["api"] = ""
         for (i = 1; i < ARGC; i++) { name = ARGV[i]; sub(/.*\//, "", name); home[name] = layer(ARGV[i]) }

@@ -3,7 +3,7 @@
 #ifndef ATTN_SHARED_TYPES_H
 #define ATTN_SHARED_TYPES_H
 
-#ifdef __CUDACC__
+#ifdef __CUDACC_RTC__
 typedef signed char int8_t;
 typedef unsigned char uint8_t;
 typedef short int16_t;
@@ -12,9 +12,13 @@ typedef int int32_t;
 typedef unsigned int uint32_t;
 typedef long long int64_t;
 typedef unsigned long long uint64_t;
-#define ATTN_SHARED static __device__ __forceinline__
 #else
 #include <stdint.h>
+#endif
+
+#ifdef __CUDACC__
+#define ATTN_SHARED static __device__ __forceinline__
+#else
 #define ATTN_SHARED static inline
 #endif
 

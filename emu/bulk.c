@@ -1,0 +1,170 @@
+// Bulk copies and reductions of byte ranges, and the groups in which bulk stores are waited for.
+#include "../src/device/ptx/bulk.h"
+#include "state.h"
+
+enum { GROUP_RING = sizeof(((struct fiber *)0)->bulk.group_epoch) / sizeof(uint32_t) };
+
+static void check_range(const char *instruction, uint64_t first, uint64_t second, uint32_t bytes)
+{
+    if (first % 16 || second % 16 || bytes % 16 || bytes == 0) {
+        emu_fail(
+            EMU_FAULT,
+            "%s of %u bytes between 0x%llx and 0x%llx: size and addresses must be multiples of 16",
+            instruction, bytes, (unsigned long long)first, (unsigned long long)second);
+    }
+}
+
+static void load_into(struct cta *cta, uint32_t dst, const void *src, uint32_t bytes, uint32_t bar)
+{
+    struct mbarrier *barrier = mbarrier_find(bar, "cp.async.bulk", true);
+    uint32_t agent = agent_mbarrier(cta, (uint32_t)(barrier - cta->mbarriers));
+    uint32_t epoch = ++barrier->transfers;
+    check_write(cta, dst, bytes, (struct access){ACCESS_BULK_LOAD, agent, epoch, true});
+    transfer_start(&(struct transfer){.kind = TRANSFER_LOAD,
+                                      .cta = cta,
+                                      .smem_addr = dst,
+                                      .barrier = barrier,
+                                      .agent = agent,
+                                      .epoch = epoch,
+                                      .bytes = bytes,
+                                      .global = (uint8_t *)(uintptr_t)src});
+}
+
+void bulk_load(uint32_t dst, const void *src, uint32_t bytes, uint32_t bar)
+{
+    check_range("cp.async.bulk load", dst, (uintptr_t)src, bytes);
+    check_global(src, bytes, false, "cp.async.bulk load");
+    struct cta *cta = cta_of_address(dst, "cp.async.bulk load");
+    if (cta != current_cta() || cta_of_address(bar, "cp.async.bulk load") != cta) {
+        emu_fail(EMU_FAULT,
+                 "cp.async.bulk load to 0x%x, mbarrier 0x%x: both must be in the own CTA", dst,
+                 bar);
+    }
+    load_into(cta, dst, src, bytes, bar);
+}
+
+void bulk_load_multicast(uint32_t dst, const void *src, uint32_t bytes, uint32_t bar,
+                         uint32_t cta_mask)
+{
+    check_range("cp.async.bulk multicast", dst, (uintptr_t)src, bytes);
+    check_global(src, bytes, false, "cp.async.bulk multicast");
+    if (cta_mask == 0 || cta_mask >> machine.cluster_size) {
+        emu_fail(EMU_FAULT, "cp.async.bulk multicast to CTAs 0x%x: the cluster has %u", cta_mask,
+                 machine.cluster_size);
+    }
+    for (uint32_t r = 0; r < machine.cluster_size; r++) {
+        if (cta_mask >> r & 1) {
+            uint32_t rank = r << SMEM_RANK_SHIFT;
+            load_into(&current_cta()->cluster->ctas[r], (dst & SMEM_OFFSET_MASK) | rank, src, bytes,
+                      (bar & SMEM_OFFSET_MASK) | rank);
+        }
+    }
+}
+
+void bulk_copy_cluster(uint32_t dst, uint32_t src, uint32_t bytes, uint32_t bar)
+{
+    check_range("cp.async.bulk between CTAs", dst, src, bytes);
+    struct cta *from = cta_of_address(src, "cp.async.bulk between CTAs");
+    struct cta *to = cta_of_address(dst, "cp.async.bulk between CTAs");
+    if (from != current_cta() || cta_of_address(bar, "cp.async.bulk between CTAs") != to) {
+        emu_fail(EMU_FAULT,
+                 "cp.async.bulk from 0x%x to 0x%x, mbarrier 0x%x: the source must be the own "
+                 "CTA's, the mbarrier the "
+                 "destination's",
+                 src, dst, bar);
+    }
+    const struct mbarrier *barrier = mbarrier_find(bar, "cp.async.bulk", true);
+    uint32_t agent = agent_mbarrier(to, (uint32_t)(barrier - to->mbarriers));
+    check_read(from, src, bytes,
+               (struct access){ACCESS_BULK_COPY, agent, barrier->transfers + 1, true});
+    load_into(to, dst, from->smem + (src & SMEM_OFFSET_MASK), bytes, bar);
+}
+
+// Gives the issuing thread an agent of its own, and starts the store. Called for boxes too.
+void bulk_store_start(struct transfer *transfer)
+{
+    struct fiber *fiber = current_fiber();
+    struct cta *cta = fiber->cta;
+    if (fiber->bulk.slot < 0) {
+        if (cta->bulk_threads == MAX_BULK_THREADS) {
+            emu_fail(EMU_FAULT,
+                     "more than %d threads of a CTA issue bulk stores: the emulator keeps no more",
+                     MAX_BULK_THREADS);
+        }
+        fiber->bulk.slot = (int)cta->bulk_threads++;
+    }
+    transfer->cta = cta;
+    transfer->issuer = fiber;
+    transfer->agent = agent_bulk(cta, (uint32_t)fiber->bulk.slot);
+    transfer->epoch = ++fiber->bulk.epoch;
+    transfer->group = fiber->bulk.committed;
+    fiber->bulk.open++;
+    check_read(cta, transfer->smem_addr, transfer->bytes,
+               (struct access){transfer->map ? ACCESS_TMA_STORE : ACCESS_BULK_STORE,
+                               transfer->agent, transfer->epoch, true});
+    transfer_start(transfer);
+}
+
+static void store(const char *instruction, transfer_kind kind, void *dst, uint32_t src,
+                  uint32_t bytes, emu_element element)
+{
+    check_range(instruction, src, (uintptr_t)dst, bytes);
+    check_global(dst, bytes, true, instruction);
+    if (cta_of_address(src, instruction) != current_cta()) {
+        emu_fail(EMU_FAULT, "%s from 0x%x: the source must be in the own CTA", instruction, src);
+    }
+    bulk_store_start(&(struct transfer){
+        .kind = kind, .smem_addr = src, .bytes = bytes, .global = dst, .element = element});
+}
+
+void bulk_store(void *dst, uint32_t src, uint32_t bytes)
+{
+    store("cp.async.bulk store", TRANSFER_STORE, dst, src, bytes, EMU_U8);
+}
+
+void bulk_reduce_add_f32(void *dst, uint32_t src, uint32_t bytes)
+{
+    store("cp.reduce.async.bulk", TRANSFER_REDUCE, dst, src, bytes, EMU_F32);
+}
+
+void bulk_reduce_add_f16(void *dst, uint32_t src, uint32_t bytes)
+{
+    store("cp.reduce.async.bulk", TRANSFER_REDUCE, dst, src, bytes, EMU_F16);
+}
+
+void bulk_reduce_add_bf16(void *dst, uint32_t src, uint32_t bytes)
+{
+    store("cp.reduce.async.bulk", TRANSFER_REDUCE, dst, src, bytes, EMU_BF16);
+}
+
+void bulk_commit_group(void)
+{
+    struct fiber *fiber = current_fiber();
+    if (fiber->bulk.committed - fiber->bulk.complete >= GROUP_RING) {
+        emu_fail(EMU_FAULT, "more than %zu bulk groups not waited for: the emulator keeps no more",
+                 (size_t)GROUP_RING);
+    }
+    fiber->bulk.group_epoch[fiber->bulk.committed++ % GROUP_RING] = fiber->bulk.epoch;
+    fiber->bulk.open = 0;
+}
+
+// Both forms: the emulator's global memory is seen by all at once.
+void bulk_wait_group_read(uint32_t n)
+{
+    struct fiber *fiber = current_fiber();
+    uint32_t groups = fiber->bulk.committed > n ? fiber->bulk.committed - n : 0;
+    if (groups <= fiber->bulk.complete) {
+        return;
+    }
+    transfers_finish_stores(fiber, groups);
+    fiber->bulk.complete = groups;
+    if (fiber->bulk.slot >= 0) {
+        clock_know(agent_bulk(fiber->cta, (uint32_t)fiber->bulk.slot),
+                   fiber->bulk.group_epoch[(groups - 1) % GROUP_RING]);
+    }
+}
+
+void bulk_wait_group(uint32_t n)
+{
+    bulk_wait_group_read(n);
+}

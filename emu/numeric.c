@@ -1,0 +1,203 @@
+// 16- and 8-bit floats, bit by bit, and the arithmetic instructions of a thread.
+//
+// All narrow formats are alike: sign, exponent, mantissa. Rounding is to nearest even. e4m3 has no
+// infinity and only the one NaN 0x7f; e5m2 is IEEE-like. Conversions to 8 bits saturate
+// (satfinite), as the instructions' only form does.
+#include "../src/device/ptx/math_ops.h"
+#include "state.h"
+#include <math.h>
+
+struct format {
+    int exponent_bits;
+    int mantissa_bits;
+    bool infinities;
+};
+
+static const struct format F16 = {5, 10, true};
+static const struct format E5M2 = {5, 2, true};
+static const struct format E4M3 = {4, 3, false};
+
+// Any finite value; 0 and subnormals of the format included.
+static float decode(uint32_t bits, struct format f)
+{
+    uint32_t mantissa = bits & ((1u << f.mantissa_bits) - 1);
+    uint32_t exponent = bits >> f.mantissa_bits & ((1u << f.exponent_bits) - 1);
+    uint32_t top = (1u << f.exponent_bits) - 1;
+    bool negative = bits >> (f.mantissa_bits + f.exponent_bits) & 1;
+    int bias = (1 << (f.exponent_bits - 1)) - 1;
+    float value;
+    if (f.infinities && exponent == top) {
+        value = mantissa ? (float)NAN : (float)INFINITY;
+    } else if (!f.infinities && exponent == top && mantissa + 1 == 1u << f.mantissa_bits) {
+        value = (float)NAN;
+    } else if (exponent == 0) {
+        value = ldexpf((float)mantissa, 1 - bias - f.mantissa_bits);
+    } else {
+        value = ldexpf((float)(mantissa | 1u << f.mantissa_bits),
+                       (int)exponent - bias - f.mantissa_bits);
+    }
+    return negative ? -value : value;
+}
+
+// Bits of the largest finite value.
+static uint32_t largest(struct format f)
+{
+    uint32_t all = (1u << (f.exponent_bits + f.mantissa_bits)) - 1;
+    return f.infinities ? all - (1u << f.mantissa_bits) : all - 1;
+}
+
+static uint32_t encode(float x, struct format f, bool saturate)
+{
+    uint32_t sign = signbit(x) ? 1u << (f.exponent_bits + f.mantissa_bits) : 0;
+    uint32_t all = (1u << (f.exponent_bits + f.mantissa_bits)) - 1;
+    if (isnan(x)) {
+        return all; // the canonical NaN, without a sign
+    }
+    int bias = (1 << (f.exponent_bits - 1)) - 1;
+    float magnitude = fabsf(x);
+    if (magnitude == 0.0f) {
+        return sign;
+    }
+    int exponent = 0;
+    frexpf(magnitude, &exponent);
+    exponent = exponent - 1 < 1 - bias ? 1 - bias : exponent - 1;
+    uint32_t bits;
+    if (isinf(magnitude) || exponent > bias + 1) {
+        bits = largest(f) + 1;
+    } else {
+        // In units of the last mantissa bit; rintf rounds to even. A carry moves into the exponent
+        // by itself.
+        uint32_t units = (uint32_t)rintf(ldexpf(magnitude, f.mantissa_bits - exponent));
+        bits = units + ((uint32_t)(exponent + bias - 1) << f.mantissa_bits);
+    }
+    if (bits > largest(f)) {
+        bits = saturate ? largest(f) : largest(f) + 1;
+    }
+    return bits | sign;
+}
+
+uint16_t f16_from_f32(float x)
+{
+    return (uint16_t)encode(x, F16, false);
+}
+
+uint8_t e4m3_from_f32(float x)
+{
+    return (uint8_t)encode(x, E4M3, true);
+}
+
+uint8_t e5m2_from_f32(float x)
+{
+    return (uint8_t)encode(x, E5M2, true);
+}
+
+float f32_from_f16(uint16_t x)
+{
+    return decode(x, F16);
+}
+
+float f32_from_e4m3(uint8_t x)
+{
+    return decode(x, E4M3);
+}
+
+float f32_from_e5m2(uint8_t x)
+{
+    return decode(x, E5M2);
+}
+
+// bf16 is the upper half of fp32.
+float f32_from_bf16(uint16_t x)
+{
+    return f32_of_bits((uint32_t)x << 16);
+}
+
+uint16_t bf16_from_f32(float x)
+{
+    uint32_t bits = bits_of_f32(x);
+    if ((bits & 0x7fffffff) > 0x7f800000) {
+        return 0x7fff;
+    }
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+uint32_t element_bytes(emu_element element)
+{
+    static const uint32_t bytes[] = {
+        [EMU_U8] = 1, [EMU_U16] = 2, [EMU_F16] = 2, [EMU_BF16] = 2, [EMU_U32] = 4, [EMU_F32] = 4};
+    return bytes[element];
+}
+
+uint32_t bits_of_f32(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+float f32_of_bits(uint32_t x)
+{
+    float value;
+    memcpy(&value, &x, sizeof value);
+    return value;
+}
+
+static float flush(float x)
+{
+    return fabsf(x) < 0x1p-126f ? copysignf(0.0f, x) : x;
+}
+
+float ex2_approx(float x)
+{
+    return flush(exp2f(flush(x)));
+}
+
+float lg2_approx(float x)
+{
+    return log2f(x);
+}
+
+float rcp_approx(float x)
+{
+    return flush(1.0f / flush(x));
+}
+
+float max_f32(float a, float b)
+{
+    return fmaxf(a, b);
+}
+
+float fma_f32(float a, float b, float c)
+{
+    return fmaf(a, b, c);
+}
+
+uint32_t pack_bf16x2(float low, float high)
+{
+    return bf16_from_f32(low) | (uint32_t)bf16_from_f32(high) << 16;
+}
+
+uint32_t pack_f16x2(float low, float high)
+{
+    return f16_from_f32(low) | (uint32_t)f16_from_f32(high) << 16;
+}
+
+uint32_t pack_e4m3x2(float low, float high)
+{
+    return e4m3_from_f32(low) | (uint32_t)e4m3_from_f32(high) << 8;
+}
+
+uint32_t pack_e5m2x2(float low, float high)
+{
+    return e5m2_from_f32(low) | (uint32_t)e5m2_from_f32(high) << 8;
+}
+
+float f32_of_f16(uint32_t half)
+{
+    return f32_from_f16((uint16_t)half);
+}
+
+float f32_of_bf16(uint32_t half)
+{
+    return f32_from_bf16((uint16_t)half);
+}

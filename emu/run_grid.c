@@ -1,0 +1,256 @@
+// A launch: checks what it asks for, makes the machine, and gives each slot of it one cluster of
+// the grid after the other.
+#include "state.h"
+#include <stdlib.h>
+
+struct machine machine;
+
+// Which cluster of the grid starts next.
+static uint64_t next_index;
+static uint64_t index_count;
+
+static bool bad_launch(const char *format, unsigned long long value, unsigned long long limit)
+{
+    emu_fail(EMU_BAD_LAUNCH, format, value, limit);
+    return false;
+}
+
+// Limits of compute capability 9.0 (CUDA programming guide, technical specifications).
+static bool check_launch(const struct emu_launch *l)
+{
+    if (!l->entry) {
+        emu_fail(EMU_BAD_LAUNCH, "the launch has no entry function");
+        return false;
+    }
+    if (l->threads == 0 || l->threads % LANES || l->threads > MAX_THREADS) {
+        return bad_launch("%llu threads per CTA: a multiple of 32 up to %llu", l->threads,
+                          MAX_THREADS);
+    }
+    if (l->smem_bytes > SMEM_MAX) {
+        return bad_launch("%llu bytes of shared memory: a CTA has at most %llu", l->smem_bytes,
+                          SMEM_MAX);
+    }
+    if (l->cluster > MAX_CLUSTER) {
+        return bad_launch("clusters of %llu CTAs: at most %llu", l->cluster, MAX_CLUSTER);
+    }
+    if (l->resident > MAX_RESIDENT) {
+        return bad_launch("%llu resident clusters: the emulator keeps at most %llu", l->resident,
+                          MAX_RESIDENT);
+    }
+    if (l->grid[0] == 0 || l->grid[1] == 0 || l->grid[2] == 0 || l->grid[0] > 0x7fffffff) {
+        return bad_launch("an empty grid, or one of %llu CTAs along x: at most %llu", l->grid[0],
+                          0x7fffffff);
+    }
+    if (l->grid[1] > 65535 || l->grid[2] > 65535) {
+        return bad_launch("a grid of %llu CTAs along y or z: at most %llu",
+                          l->grid[1] > l->grid[2] ? l->grid[1] : l->grid[2], 65535);
+    }
+    if (l->cluster > 1 && l->grid[0] % l->cluster) {
+        return bad_launch("a grid of %llu CTAs along x is not a multiple of the cluster of %llu",
+                          l->grid[0], l->cluster);
+    }
+    return true;
+}
+
+static void cta_destroy(struct cta *cta)
+{
+    free(cta->smem);
+    shadow_destroy(cta->shadow);
+    free(cta->mbarriers);
+    free(cta->mbarrier_at);
+    free(cta->warpgroups);
+}
+
+static bool cta_create(struct cta *cta, struct cluster *cluster, uint32_t rank)
+{
+    cta->cluster = cluster;
+    cta->rank = rank;
+    cta->smem = aligned_alloc(1024, (SMEM_BASE + SMEM_MAX + 1023) / 1024 * 1024);
+    cta->shadow = shadow_create();
+    cta->mbarriers = calloc(MAX_MBARRIERS, sizeof *cta->mbarriers);
+    cta->mbarrier_at = calloc((SMEM_BASE + SMEM_MAX) / 8, 1);
+    cta->warpgroups = warpgroups_create();
+    return cta->smem && cta->shadow && cta->mbarriers && cta->mbarrier_at && cta->warpgroups;
+}
+
+static void cluster_destroy(struct cluster *cluster)
+{
+    for (uint32_t r = 0; cluster->ctas && r < machine.cluster_size; r++) {
+        cta_destroy(&cluster->ctas[r]);
+    }
+    fibers_destroy(cluster);
+    free(cluster->ctas);
+    free(cluster->transfers);
+    free(cluster->clock_memory);
+}
+
+enum { MAX_TRANSFERS_PER_CTA = 256 };
+
+static bool cluster_create(struct cluster *cluster)
+{
+    uint32_t ctas = machine.cluster_size;
+    size_t threads = (size_t)ctas * machine.launch.threads;
+    cluster->ctas = calloc(ctas, sizeof *cluster->ctas);
+    cluster->transfers = calloc((size_t)ctas * MAX_TRANSFERS_PER_CTA, sizeof *cluster->transfers);
+    // One for each thread, two for each meeting: mbarriers, named barriers, warps, wgmma groups,
+    // the cluster's.
+    cluster->clock_capacity =
+        checking() ? threads + 2 * (1 + (size_t)ctas * (MAX_MBARRIERS + NAMED_BARRIERS + MAX_WARPS +
+                                                        machine.warpgroups * WGMMA_MEETINGS))
+                   : 1;
+    cluster->clock_memory = aligned_alloc(
+        64, (cluster->clock_capacity * 3 * machine.clock_length * sizeof(uint32_t) + 63) / 64 * 64);
+    if (!cluster->ctas || !cluster->transfers || !cluster->clock_memory ||
+        !fibers_create(cluster)) {
+        return false;
+    }
+    for (uint32_t r = 0; r < ctas; r++) {
+        if (!cta_create(&cluster->ctas[r], cluster, r)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void fiber_reset(struct fiber *fiber, struct cta *cta, uint32_t thread)
+{
+    void *stack = fiber->stack;
+    memset(fiber, 0, sizeof *fiber);
+    fiber->stack = stack;
+    fiber->cta = cta;
+    fiber->thread = thread;
+    fiber->lane = thread % LANES;
+    fiber->warp = thread / LANES;
+    fiber->agent = cta->rank * machine.agents_per_cta + thread;
+    fiber->bulk.slot = -1;
+    if (checking()) {
+        clocks_allocate(cta->cluster, &fiber->clocks);
+        fiber->clocks.before[fiber->agent] = fiber->clocks.reached[fiber->agent] = 1;
+    }
+    fiber_prepare(fiber);
+}
+
+static void cta_reset(struct cta *cta, uint64_t x, uint64_t y, uint64_t z)
+{
+    cta->block[0] = (uint32_t)x;
+    cta->block[1] = (uint32_t)y;
+    cta->block[2] = (uint32_t)z;
+    memset(cta->smem, 0xff, SMEM_BASE + machine.launch.smem_bytes);
+    shadow_reset(cta->shadow);
+    cta->mbarrier_count = 0;
+    memset(cta->mbarrier_at, 0, (SMEM_BASE + SMEM_MAX) / 8);
+    memset(cta->named, 0, sizeof cta->named);
+    memset(cta->warps, 0, sizeof cta->warps);
+    warpgroups_reset(cta);
+    cta->bulk_threads = 0;
+    cta->register_pool = 0;
+    cta->finished = 0;
+    for (uint32_t w = 0; w < machine.warps; w++) {
+        uint32_t share = REGISTERS / machine.launch.threads / 8 * 8;
+        cta->warp_registers[w] = share > 255 ? 255 / 8 * 8 : share;
+    }
+    for (uint32_t t = 0; t < machine.launch.threads; t++) {
+        fiber_reset(&cta->cluster->fibers[cta->rank * machine.launch.threads + t], cta, t);
+    }
+}
+
+bool next_cluster(struct cluster *cluster)
+{
+    if (next_index == index_count) {
+        return false;
+    }
+    uint64_t along_x = machine.launch.grid[0] / machine.cluster_size;
+    uint64_t x = next_index % along_x * machine.cluster_size;
+    uint64_t y = next_index / along_x % machine.launch.grid[1];
+    uint64_t z = next_index / along_x / machine.launch.grid[1];
+    next_index++;
+    clocks_reset(cluster);
+    memset(&cluster->barrier, 0, sizeof cluster->barrier);
+    cluster->transfer_count = 0;
+    cluster->unfinished = machine.cluster_size * machine.launch.threads;
+    cluster->active = true;
+    for (uint32_t r = 0; r < machine.cluster_size; r++) {
+        cta_reset(&cluster->ctas[r], x + r, y, z);
+    }
+    return true;
+}
+
+static void cta_end_checks(const struct cta *cta)
+{
+    for (uint32_t i = 0; i < cta->mbarrier_count; i++) {
+        if (cta->mbarriers[i].tx_bytes) {
+            emu_fail(EMU_FAULT, "CTA (%u,%u,%u) ended while mbarrier 0x%x expects %d bytes",
+                     cta->block[0], cta->block[1], cta->block[2], cta->mbarriers[i].addr,
+                     cta->mbarriers[i].tx_bytes);
+        }
+    }
+    for (uint32_t i = 0; i < NAMED_BARRIERS; i++) {
+        if (cta->named[i].arrived) {
+            emu_fail(EMU_FAULT, "CTA (%u,%u,%u) ended with barrier %u at %u of %u threads",
+                     cta->block[0], cta->block[1], cta->block[2], i, cta->named[i].arrived,
+                     cta->named[i].expected);
+        }
+    }
+}
+
+void finish_cluster(struct cluster *cluster)
+{
+    if (cluster->transfer_count) {
+        emu_fail(EMU_FAULT,
+                 "the CTA ended while a %s shared memory 0x%x was in flight; nobody waited for it",
+                 cluster->transfers[0].kind == TRANSFER_LOAD ? "load into" : "store from",
+                 cluster->transfers[0].smem_addr);
+    }
+    for (uint32_t r = 0; r < machine.cluster_size; r++) {
+        cta_end_checks(&cluster->ctas[r]);
+    }
+    cluster->active = false;
+}
+
+static void machine_set_up(const struct emu_launch *launch)
+{
+    machine.launch = *launch;
+    machine.cluster_size = launch->cluster ? launch->cluster : 1;
+    machine.warps = launch->threads / LANES;
+    machine.warpgroups = (machine.warps + 3) / 4;
+    machine.agents_per_cta =
+        launch->threads + MAX_BULK_THREADS + machine.warpgroups + MAX_MBARRIERS;
+    machine.clock_length = (machine.agents_per_cta * machine.cluster_size + 7) & ~7u;
+    machine.random = launch->seed ? launch->seed : 1;
+    index_count =
+        (uint64_t)launch->grid[0] / machine.cluster_size * launch->grid[1] * launch->grid[2];
+    next_index = 0;
+    machine.resident = launch->resident ? launch->resident : 1;
+    if (machine.resident > index_count) {
+        machine.resident = (uint32_t)index_count;
+    }
+}
+
+emu_status emu_launch(const struct emu_launch *launch, struct emu_result *result_out)
+{
+    memset(&machine, 0, sizeof machine);
+    memset(result_out, 0, sizeof *result_out);
+    machine.result = result_out;
+    machine.launch.name = launch->name;
+    if (!check_launch(launch)) {
+        return result_out->status;
+    }
+    machine_set_up(launch);
+    machine.clusters = calloc(machine.resident, sizeof *machine.clusters);
+    bool created = machine.clusters != NULL;
+    for (uint32_t c = 0; created && c < machine.resident; c++) {
+        created = cluster_create(&machine.clusters[c]);
+    }
+    if (created) {
+        run_clusters();
+    } else {
+        emu_fail(EMU_NO_MEMORY, "no memory for %u clusters of %u CTAs of %u threads",
+                 machine.resident, machine.cluster_size, machine.launch.threads);
+    }
+    for (uint32_t c = 0; machine.clusters && c < machine.resident; c++) {
+        cluster_destroy(&machine.clusters[c]);
+    }
+    free(machine.clusters);
+    machine.clusters = NULL;
+    return result_out->status;
+}

@@ -1,0 +1,343 @@
+// The emulator's state: fibers, CTAs, clusters, the machine; and what its files offer each other.
+//
+//   run_grid.c   a launch: limits, memory, which cluster runs where
+//   scheduler.c  which fiber runs next, when asynchronous operations happen, deadlock
+//   fiber.c      stacks and the switch between them
+//   report.c     error texts
+//   clock.c      vector clocks: what happened before what
+//   shadow.c     who touched which byte of shared memory
+//   transfer.c   asynchronous copies in flight
+//   numeric.c    16- and 8-bit floats
+//
+// The instructions: mbarrier.c, barrier.c, cluster.c, warp.c, matrix.c, tma.c, bulk.c, global.c,
+// wgmma.c (order) and wgmma_tile.c (layouts and arithmetic).
+#ifndef EMU_STATE_H
+#define EMU_STATE_H
+
+#include "emu.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+enum {
+    LANES = 32,
+    MAX_THREADS = 1024,
+    MAX_WARPS = MAX_THREADS / LANES,
+    MAX_CLUSTER = 16,
+    MAX_RESIDENT = 16,
+    MAX_MBARRIERS = 64,    // per CTA
+    MAX_BULK_THREADS = 16, // threads of a CTA that issue bulk stores
+    NAMED_BARRIERS = 16,
+    SMEM_BASE = 1024,     // not 0, so that a forgotten base is out of bounds
+    SMEM_MAX = 232448,    // 227 KiB, the most a CTA of sm_90 and sm_100 can ask for
+    SMEM_RANK_SHIFT = 24, // the CTA's rank in a shared::cluster address
+    SMEM_OFFSET_MASK = (1 << SMEM_RANK_SHIFT) - 1,
+    WGMMA_MEETINGS = 8, // groups of a warpgroup whose issue is remembered
+    CHUNK_BYTES = 16,   // a cell of the shadow memory
+    REGISTERS = 65536   // of an SM
+};
+
+// What an access is, for messages.
+typedef enum access_kind {
+    ACCESS_LD,
+    ACCESS_ST,
+    ACCESS_ATOM,
+    ACCESS_LDMATRIX,
+    ACCESS_STMATRIX,
+    ACCESS_TMA_LOAD,
+    ACCESS_TMA_STORE,
+    ACCESS_BULK_LOAD,
+    ACCESS_BULK_STORE,
+    ACCESS_BULK_COPY,
+    ACCESS_WGMMA_A,
+    ACCESS_WGMMA_B
+} access_kind;
+
+// Three vector clocks, indexed by agent: what happened before; the part of it that is fenced
+// towards the async proxy; and how far others are known to have come, which collective instructions
+// tell too although they order no memory. An agent is whatever accesses shared memory on its own: a
+// thread, the bulk stores of a thread, the wgmmas of a warpgroup, the loads that signal one
+// mbarrier. Clocks belong to a cluster.
+struct clocks {
+    uint32_t *before;
+    uint32_t *fenced;
+    uint32_t *reached;
+};
+
+// A place where threads meet: what the arrivals released, and the copy of it that the waiters
+// acquire, taken when the last one arrived so that a thread that runs ahead leaks nothing into it.
+struct meeting {
+    struct clocks arriving;
+    struct clocks complete;
+};
+
+struct mbarrier {
+    uint32_t addr; // with the CTA's rank
+    uint32_t count;
+    uint32_t pending;
+    uint32_t phase;
+    int32_t tx_bytes;
+    uint32_t transfers; // started on it so far: the epoch of its agent
+    bool fenced;        // its init, towards the async proxy and the cluster
+    uint32_t init_agent;
+    uint32_t init_epoch;
+    struct meeting meeting;
+    // Which phase (plus 1) each thread of the CTA last waited for, and when.
+    struct {
+        uint32_t phase_plus_1;
+        uint32_t epoch;
+    } seen[MAX_THREADS];
+};
+
+struct named_barrier {
+    uint32_t expected;
+    uint32_t arrived;
+    uint32_t generation;
+    struct meeting meeting;
+};
+
+// Where the lanes of a warp meet for a collective instruction.
+struct rendezvous {
+    uint32_t arrived; // lanes
+    uint32_t generation;
+    const char *instruction;
+    uint64_t operand;
+    uint64_t slots[2][LANES]; // a value of each lane, by generation
+    struct meeting meeting;
+};
+
+typedef enum wait_kind {
+    RUNNABLE,
+    YIELDED, // polls something; may always go on, but is no progress
+    WAIT_MBARRIER,
+    WAIT_NAMED_BARRIER,
+    WAIT_WARP,
+    WAIT_CLUSTER,
+    WAIT_REGISTERS,
+    WAIT_WGMMA,
+    FINISHED
+} wait_kind;
+
+struct fiber {
+    void *stack_pointer;
+    void *stack;
+    void *sanitizer_stack;
+    struct cta *cta;
+    const char *role;
+    uint32_t thread;
+    uint32_t lane;
+    uint32_t warp;
+    uint32_t agent;
+    wait_kind wait;
+    void *wait_object;
+    uint32_t wait_value;
+    struct clocks clocks;
+    struct {
+        uint32_t issued; // wgmmas, and how many of them this thread has waited for
+        uint32_t retired;
+        uint32_t groups;
+        bool fenced;
+    } wgmma;
+    struct {
+        int slot; // its agent among the CTA's bulk threads, -1 before the first store
+        uint32_t epoch;
+        uint32_t open; // stores not in a group yet
+        uint32_t committed;
+        uint32_t complete;
+        uint32_t group_epoch[64]; // a ring
+    } bulk;
+    bool cluster_arrived;
+    uint32_t cluster_generation;
+};
+
+struct cta {
+    struct cluster *cluster;
+    uint32_t rank;
+    uint32_t block[3];
+    uint8_t *smem; // from address 0; the first SMEM_BASE bytes stay unused
+    struct shadow *shadow;
+    struct mbarrier *mbarriers;
+    uint32_t mbarrier_count;
+    uint8_t *mbarrier_at; // by address / 8: index + 1
+    struct named_barrier named[NAMED_BARRIERS];
+    struct rendezvous warps[MAX_WARPS];
+    struct warpgroup *warpgroups;
+    uint32_t bulk_threads;
+    uint32_t warp_registers[MAX_WARPS];
+    uint32_t register_pool;
+    uint32_t finished;
+};
+
+struct cluster {
+    bool active;
+    struct cta *ctas;     // machine.cluster_size
+    struct fiber *fibers; // of all its CTAs
+    uint32_t unfinished;
+    struct transfer *transfers;
+    uint32_t transfer_count;
+    struct {
+        uint32_t arrived;
+        uint32_t generation;
+        struct meeting meeting;
+    } barrier;
+    uint32_t *clock_memory;
+    size_t clock_capacity; // clocks
+    size_t clock_count;
+};
+
+struct machine {
+    struct emu_launch launch;
+    struct emu_result *result;
+    uint32_t cluster_size;
+    uint32_t warps; // per CTA
+    uint32_t warpgroups;
+    uint32_t agents_per_cta;
+    uint32_t clock_length; // of a cluster's clocks, a multiple of 8
+    struct cluster *clusters;
+    uint32_t resident;
+    struct fiber *current;
+    void *main_stack_pointer;
+    void *main_sanitizer_stack;
+    uint32_t random;
+    bool progress;
+    bool failed;
+};
+
+extern struct machine machine;
+
+static inline struct fiber *current_fiber(void)
+{
+    return machine.current;
+}
+
+static inline struct cta *current_cta(void)
+{
+    return machine.current->cta;
+}
+
+// ---- report.c
+// Records the first error and ends the launch: does not return when a fiber runs.
+void emu_fail(emu_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+const char *describe_agent(const struct cluster *cluster, uint32_t agent);
+const char *describe_access(access_kind kind);
+void report_deadlock(void);
+
+// ---- fiber.c
+bool fibers_create(struct cluster *cluster);
+void fibers_destroy(struct cluster *cluster);
+void fiber_prepare(struct fiber *fiber);
+void fiber_run(struct fiber *fiber);
+void fiber_leave(void); // back to the scheduler
+
+// ---- scheduler.c
+uint32_t random_next(void);
+void run_clusters(void);
+// Until the scheduler finds it ready again.
+void fiber_block(wait_kind kind, void *object, uint32_t value);
+void fiber_yield(void);
+
+// ---- run_grid.c
+bool next_cluster(struct cluster *cluster); // starts the grid's next cluster there, if one is left
+void finish_cluster(struct cluster *cluster); // what must be true at the end
+
+// ---- clock.c
+static inline bool checking(void)
+{
+    return machine.launch.check != EMU_CHECK_NONE;
+}
+uint32_t agent_bulk(const struct cta *cta, uint32_t slot);
+uint32_t agent_wgmma(const struct cta *cta, uint32_t warpgroup);
+uint32_t agent_mbarrier(const struct cta *cta, uint32_t index);
+void clocks_reset(struct cluster *cluster);
+void clocks_allocate(struct cluster *cluster, struct clocks *clocks);
+void clock_meeting_create(struct cluster *cluster, struct meeting *meeting);
+void clock_release(struct cluster *cluster,
+                   struct meeting *meeting); // the current thread's, and starts its next epoch
+void clock_complete(struct meeting *meeting);
+void clock_acquire(const struct meeting *meeting);
+void clock_release_reached(struct cluster *cluster,
+                           struct meeting *meeting); // only how far it has come
+void clock_acquire_reached(const struct meeting *meeting);
+void clock_tick(void);
+void clock_know(uint32_t agent,
+                uint32_t epoch); // the current thread learns that the agent came so far
+void clock_fence_async(void);
+
+// ---- shadow.c
+struct access {
+    access_kind kind;
+    uint32_t agent;
+    uint32_t epoch;
+    bool async; // through the async proxy
+};
+struct shadow *shadow_create(void);
+void shadow_destroy(struct shadow *shadow);
+void shadow_reset(struct shadow *shadow);
+void shadow_mark_mbarrier(struct cta *cta, uint32_t offset, bool marked);
+// The current thread reads or writes, or starts an asynchronous operation that does: bounds, order,
+// initialisation.
+void check_read(struct cta *cta, uint32_t addr, uint32_t bytes, struct access access);
+void check_write(struct cta *cta, uint32_t addr, uint32_t bytes, struct access access);
+struct access thread_access(access_kind kind);
+
+// ---- cluster.c
+struct cta *cta_of_address(uint32_t addr, const char *instruction);
+
+// ---- mbarrier.c
+struct mbarrier *mbarrier_find(uint32_t addr, const char *instruction, bool async);
+void mbarrier_complete_tx(struct cta *cta, struct mbarrier *barrier, uint32_t agent, uint32_t epoch,
+                          uint32_t bytes);
+
+// ---- warp.c
+// All lanes meet; gives each lane's value. `operand` must agree.
+const uint64_t *warp_exchange(const char *instruction, uint64_t operand, uint64_t value);
+
+// ---- transfer.c: asynchronous copies
+typedef enum transfer_kind { TRANSFER_LOAD, TRANSFER_STORE, TRANSFER_REDUCE } transfer_kind;
+struct transfer {
+    transfer_kind kind;
+    struct cta *cta; // whose shared memory
+    uint32_t smem_addr;
+    struct mbarrier *barrier; // loads
+    struct fiber *issuer;     // stores
+    uint32_t agent;
+    uint32_t epoch;
+    uint32_t group; // stores
+    uint32_t bytes;
+    const tensor_map *map; // boxes; NULL: a range
+    int32_t coordinates[5];
+    uint8_t *global; // ranges: global memory, or the source's shared memory
+    emu_element element;
+};
+void transfer_start(const struct transfer *transfer);
+bool transfers_fire(struct cluster *cluster, bool one); // random ones, or the oldest load
+void transfers_finish_stores(struct fiber *fiber, uint32_t groups);
+void bulk_store_start(struct transfer *transfer);
+
+// ---- tma.c
+void tma_move_box(const struct transfer *transfer);
+uint32_t swizzle_address(uint32_t addr, emu_swizzle swizzle);
+
+// ---- wgmma.c
+struct warpgroup *warpgroups_create(void);
+void warpgroups_reset(struct cta *cta);
+bool wgmma_ready(const struct warpgroup *group, uint32_t until);
+void wgmma_fire(struct cta *cta);
+void wgmma_thread_end(void);
+
+// ---- global.c
+void check_global(const void *p, uint64_t bytes, bool write, const char *instruction);
+void global_reduce_add(uint8_t *global, const uint8_t *shared, uint32_t bytes, emu_element element);
+
+// ---- numeric.c
+uint16_t bf16_from_f32(float x);
+uint16_t f16_from_f32(float x);
+uint8_t e4m3_from_f32(float x);
+uint8_t e5m2_from_f32(float x);
+float f32_from_bf16(uint16_t x);
+float f32_from_f16(uint16_t x);
+float f32_from_e4m3(uint8_t x);
+float f32_from_e5m2(uint8_t x);
+uint32_t element_bytes(emu_element element);
+
+#endif

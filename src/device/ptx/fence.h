@@ -1,0 +1,22 @@
+// Fences between the generic proxy (ld, st) and the async proxy (TMA, bulk copies, wgmma reading
+// shared memory), PTX ISA 9.7.13.4 (membar, fence). The fence of wgmma's registers is in wgmma.h.
+#ifndef ATTN_PTX_FENCE_H
+#define ATTN_PTX_FENCE_H
+
+#include "../common/kernel.h"
+
+// fence.proxy.async: my earlier generic accesses to shared memory come before later async ones.
+// Belongs to the writer, before the barrier that tells whoever starts the async operation.
+PTX void fence_proxy_async(void) PTX_BODY(asm volatile("fence.proxy.async.shared::cta;" ::
+                                                           : "memory"););
+
+// fence.mbarrier_init: my mbarrier_init calls become visible to the cluster and to the async proxy.
+PTX void fence_mbarrier_init(void) PTX_BODY(asm volatile("fence.mbarrier_init.release.cluster;" ::
+                                                             : "memory"););
+
+// fence.acq_rel at CTA, cluster and GPU scope.
+PTX void fence_acq_rel_cta(void) PTX_BODY(asm volatile("fence.acq_rel.cta;" ::: "memory"););
+PTX void fence_acq_rel_cluster(void) PTX_BODY(asm volatile("fence.acq_rel.cluster;" ::: "memory"););
+PTX void fence_acq_rel_gpu(void) PTX_BODY(asm volatile("fence.acq_rel.gpu;" ::: "memory"););
+
+#endif

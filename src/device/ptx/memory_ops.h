@@ -1,0 +1,151 @@
+// Loads, stores and atomics of ordinary memory (PTX ISA 9.7.9.8 ld, 9.7.9.11 st, 9.7.13.6 atom,
+// 9.7.13.7 red).
+//
+// Shared addresses are 32 bits and may lie in another CTA of the cluster only where the name says
+// so. Vector forms need their natural alignment. Global pointers must be in a buffer that the
+// launch registered with the emulator.
+#ifndef ATTN_PTX_MEMORY_OPS_H
+#define ATTN_PTX_MEMORY_OPS_H
+
+#include "../common/kernel.h"
+// ld.shared, st.shared
+PTX uint32_t ld_shared_u16(uint32_t addr)
+    PTX_BODY(uint16_t r; asm volatile("ld.shared.u16 %0, [%1];"
+                                      : "=h"(r)
+                                      : "r"(addr)
+                                      : "memory");
+             return r;);
+PTX void st_shared_u16(uint32_t addr, uint32_t value)
+    PTX_BODY(asm volatile("st.shared.u16 [%0], %1;" ::"r"(addr), "h"((uint16_t)value)
+                          : "memory"););
+PTX uint32_t ld_shared_u32(uint32_t addr)
+    PTX_BODY(uint32_t r; asm volatile("ld.shared.u32 %0, [%1];"
+                                      : "=r"(r)
+                                      : "r"(addr)
+                                      : "memory");
+             return r;);
+PTX void st_shared_u32(uint32_t addr, uint32_t value)
+    PTX_BODY(asm volatile("st.shared.u32 [%0], %1;" ::"r"(addr), "r"(value)
+                          : "memory"););
+PTX float ld_shared_f32(uint32_t addr) PTX_BODY(float r; asm volatile("ld.shared.f32 %0, [%1];"
+                                                                      : "=f"(r)
+                                                                      : "r"(addr)
+                                                                      : "memory");
+                                                return r;);
+PTX void st_shared_f32(uint32_t addr, float value)
+    PTX_BODY(asm volatile("st.shared.f32 [%0], %1;" ::"r"(addr), "f"(value)
+                          : "memory"););
+PTX void ld_shared_v2_u32(uint32_t *r, uint32_t addr)
+    PTX_BODY(asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];"
+                          : "=r"(r[0]), "=r"(r[1])
+                          : "r"(addr)
+                          : "memory"););
+PTX void st_shared_v2_u32(uint32_t addr, const uint32_t *r)
+    PTX_BODY(asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(addr), "r"(r[0]), "r"(r[1])
+                          : "memory"););
+PTX void ld_shared_v4_u32(uint32_t *r, uint32_t addr)
+    PTX_BODY(asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                          : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                          : "r"(addr)
+                          : "memory"););
+PTX void st_shared_v4_u32(uint32_t addr, const uint32_t *r)
+    PTX_BODY(asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(addr), "r"(r[0]),
+                          "r"(r[1]), "r"(r[2]), "r"(r[3])
+                          : "memory"););
+
+// ld.shared::cluster, st.shared::cluster: the shared memory of any CTA of the cluster.
+PTX uint32_t ld_cluster_u32(uint32_t addr)
+    PTX_BODY(uint32_t r; asm volatile("ld.shared::cluster.u32 %0, [%1];"
+                                      : "=r"(r)
+                                      : "r"(addr)
+                                      : "memory");
+             return r;);
+PTX void st_cluster_u32(uint32_t addr, uint32_t value)
+    PTX_BODY(asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(addr), "r"(value)
+                          : "memory"););
+
+// atom.shared.add
+PTX uint32_t atom_shared_add_u32(uint32_t addr, uint32_t value)
+    PTX_BODY(uint32_t old; asm volatile("atom.relaxed.cta.shared.add.u32 %0, [%1], %2;"
+                                        : "=r"(old)
+                                        : "r"(addr), "r"(value)
+                                        : "memory");
+             return old;);
+
+// ld.global, st.global
+PTX uint32_t ld_global_u16(const void *p)
+    PTX_BODY(uint16_t r; asm volatile("ld.global.u16 %0, [%1];"
+                                      : "=h"(r)
+                                      : "l"(p)
+                                      : "memory");
+             return r;);
+PTX void st_global_u16(void *p, uint32_t value)
+    PTX_BODY(asm volatile("st.global.u16 [%0], %1;" ::"l"(p), "h"((uint16_t)value)
+                          : "memory"););
+PTX uint32_t ld_global_u32(const void *p)
+    PTX_BODY(uint32_t r; asm volatile("ld.global.u32 %0, [%1];"
+                                      : "=r"(r)
+                                      : "l"(p)
+                                      : "memory");
+             return r;);
+PTX void st_global_u32(void *p, uint32_t value)
+    PTX_BODY(asm volatile("st.global.u32 [%0], %1;" ::"l"(p), "r"(value)
+                          : "memory"););
+PTX float ld_global_f32(const void *p) PTX_BODY(float r; asm volatile("ld.global.f32 %0, [%1];"
+                                                                      : "=f"(r)
+                                                                      : "l"(p)
+                                                                      : "memory");
+                                                return r;);
+PTX void st_global_f32(void *p, float value)
+    PTX_BODY(asm volatile("st.global.f32 [%0], %1;" ::"l"(p), "f"(value)
+                          : "memory"););
+PTX void ld_global_v4_u32(uint32_t *r, const void *p)
+    PTX_BODY(asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                          : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                          : "l"(p)
+                          : "memory"););
+PTX void st_global_v4_u32(void *p, const uint32_t *r)
+    PTX_BODY(asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(r[0]), "r"(r[1]),
+                          "r"(r[2]), "r"(r[3])
+                          : "memory"););
+
+// ld.acquire.gpu, st.release.gpu, red.release.gpu: flags and counters between CTAs. A loop that
+// waits for one must load with ld_acquire_gpu_u32, which lets the others run.
+PTX uint32_t ld_acquire_gpu_u32(const void *p)
+    PTX_BODY(uint32_t r; asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
+                                      : "=r"(r)
+                                      : "l"(p)
+                                      : "memory");
+             return r;);
+PTX void st_release_gpu_u32(void *p, uint32_t value)
+    PTX_BODY(asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(value)
+                          : "memory"););
+PTX void red_release_gpu_add_u32(void *p, uint32_t value)
+    PTX_BODY(asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(value)
+                          : "memory"););
+
+// atom.global and red.global, relaxed at GPU scope unless named otherwise; atom gives the old
+// value.
+PTX uint32_t atom_global_add_u32(void *p, uint32_t value)
+    PTX_BODY(uint32_t old; asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], %2;"
+                                        : "=r"(old)
+                                        : "l"(p), "r"(value)
+                                        : "memory");
+             return old;);
+PTX uint32_t atom_acq_rel_gpu_add_u32(void *p, uint32_t value)
+    PTX_BODY(uint32_t old; asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"
+                                        : "=r"(old)
+                                        : "l"(p), "r"(value)
+                                        : "memory");
+             return old;);
+PTX uint32_t atom_global_cas_u32(void *p, uint32_t expected, uint32_t value)
+    PTX_BODY(uint32_t old; asm volatile("atom.relaxed.gpu.global.cas.b32 %0, [%1], %2, %3;"
+                                        : "=r"(old)
+                                        : "l"(p), "r"(expected), "r"(value)
+                                        : "memory");
+             return old;);
+PTX void red_global_add_f32(void *p, float value)
+    PTX_BODY(asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;" ::"l"(p), "f"(value)
+                          : "memory"););
+
+#endif

@@ -1,0 +1,16 @@
+// Programmatic dependent launch (PTX ISA 9.7.13.13, griddepcontrol): a kernel starts while its
+// predecessor still runs.
+#ifndef ATTN_PTX_PDL_H
+#define ATTN_PTX_PDL_H
+
+#include "../common/kernel.h"
+
+// The predecessor's memory may be read after this.
+PTX void griddep_wait(void) PTX_BODY(asm volatile("griddepcontrol.wait;" ::: "memory"););
+
+// The successor may start once every CTA said so or exited. Says nothing about memory.
+PTX void griddep_launch_dependents(void)
+    PTX_BODY(asm volatile("griddepcontrol.launch_dependents;" ::
+                              : "memory"););
+
+#endif
