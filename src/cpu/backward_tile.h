@@ -77,8 +77,7 @@ typedef struct attn_cpu_backward_tile {
 
     float scale;
     float softcap; // 0: off
-    int32_t
-        to_bias; // 1: ds is the gradient of the bias: without scale and the derivative of softcap
+    int32_t to_bias; // 1: ds is the bias's gradient, without scale and softcap's derivative
     // 0: every row sees every key and nothing below is read but strip_keys
     int32_t masked;
     const attn_range_t *strip_keys; // keys that any row of a strip sees, from the block's first key

@@ -118,7 +118,8 @@ GEMM_INLINE backward_weight_t backward_weight_at(const attn_cpu_backward_tile_t 
     } else {
         difference = vf_fma(dot, scale, vf_sub(vf_set1(0.0f), lse));
     }
-    const vf x = vf_mul(difference, vf_set1(ATTN_LOG2_E));
+    // No weight is above 1: with scores so large that lse is rounded by more than they differ, the difference alone would say so.
+    const vf x = vf_mul(vf_min(vf_set1(0.0f), difference), vf_set1(ATTN_LOG2_E));
     vf p = variant.coarse ? vf_exp2_coarse(x) : vf_exp2(x);
     vf ds = vf_mul(vf_mul(p, vf_sub(dp, vf_set1(tile->delta[m]))), by_dot);
     if (variant.modified) {
