@@ -33,7 +33,7 @@ static int load_per_sequence(struct problem *problem, enum problem_operand which
     }
     if (t->ndim != 1 || t->count != problem->desc.batch + extra) {
         char expected[64];
-        snprintf(expected, sizeof(expected), "(%lld)", (long long)(problem->desc.batch + extra));
+        snprintf(expected, sizeof(expected), "(%lld,)", (long long)(problem->desc.batch + extra));
         return fail_shape(operand, t, expected, err);
     }
     *pointer_out = t->data;
@@ -336,7 +336,7 @@ static int add_alibi(struct problem *problem, const char *spec, struct io_error 
     const bool per_batch = t->ndim == 2 && t->shape[0] == d->batch && t->shape[1] == d->heads_q;
     if (!per_head && !per_batch) {
         char expected[96];
-        snprintf(expected, sizeof(expected), "(%lld) or (%lld, %lld)", (long long)d->heads_q,
+        snprintf(expected, sizeof(expected), "(%lld,) or (%lld, %lld)", (long long)d->heads_q,
                  (long long)d->batch, (long long)d->heads_q);
         return fail_shape("alibi", t, expected, err);
     }
@@ -360,7 +360,7 @@ static int add_sink(struct problem *problem, const char *spec, uint64_t seed, st
     }
     if (t->ndim != 1 || t->count != d->heads_q) {
         char expected[64];
-        snprintf(expected, sizeof(expected), "(%lld), one per query head", (long long)d->heads_q);
+        snprintf(expected, sizeof(expected), "(%lld,), one per query head", (long long)d->heads_q);
         return fail_shape("sink", t, expected, err);
     }
     d->has_sink = 1;
@@ -448,7 +448,7 @@ static int add_descale(struct problem *problem, enum problem_operand which, cons
         return 0;
     }
     char expected[160];
-    snprintf(expected, sizeof(expected), "one number, (%lld), (%lld, %lld) or (%lld, %lld, %lld)",
+    snprintf(expected, sizeof(expected), "one number, (%lld,), (%lld, %lld) or (%lld, %lld, %lld)",
              (long long)heads, (long long)d->batch, (long long)heads, (long long)d->batch,
              (long long)heads, (long long)blocks);
     return fail_shape(operand, t, expected, err);
