@@ -235,14 +235,19 @@ static void draw_masks(test_rng_t *rng, attn_desc_t *desc, bool backward)
     }
 }
 
+// Without a stride drawn here a factor serves the whole tensor.
 static void draw_descale(test_rng_t *rng, attn_descale_t *descale, attn_dtype_t dtype)
 {
-    if (attn_dtype_bytes(dtype) == 1 && test_rng_chance(rng, 70)) {
-        descale->present = 1;
-        descale->rows = (int32_t)test_rng_range(rng, 1, 70);
-        if (test_rng_chance(rng, 40)) {
-            descale->stride_b = descale->stride_h = descale->stride_s = 0;
-        }
+    if (attn_dtype_bytes(dtype) != 1 || test_rng_chance(rng, 30)) {
+        return;
+    }
+    descale->present = 1;
+    descale->rows = (int32_t)(test_rng_chance(rng, 50) ? test_rng_range(rng, 1, 5)
+                                                       : test_rng_range(rng, 1, 70));
+    if (test_rng_chance(rng, 70)) {
+        descale->stride_s = ATTN_STRIDE_AUTO;
+        descale->stride_h = test_rng_chance(rng, 80) ? ATTN_STRIDE_AUTO : 0;
+        descale->stride_b = test_rng_chance(rng, 80) ? ATTN_STRIDE_AUTO : 0;
     }
 }
 

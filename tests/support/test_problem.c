@@ -7,27 +7,47 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void resolve(int64_t *stride, int64_t dense)
+// One dimension of an operand, for resolving strides.
+typedef struct dimension {
+    int64_t size;
+    int64_t *stride;
+} dimension_t;
+
+// From the innermost dimension outward, an automatic stride starts behind what lies inside of it; a
+// broadcast dimension takes no room.
+static void resolve(const dimension_t *dims, int count)
 {
-    if (*stride == ATTN_STRIDE_AUTO) {
-        *stride = dense;
+    int64_t inside = 1;
+    for (int n = 0; n < count; n++) {
+        if (*dims[n].stride == ATTN_STRIDE_AUTO) {
+            *dims[n].stride = inside;
+        }
+        const int64_t size = dims[n].size > 1 ? dims[n].size : 1;
+        const int64_t stride = *dims[n].stride < 0 ? -*dims[n].stride : *dims[n].stride;
+        inside = size * stride > inside ? size * stride : inside;
     }
 }
 
 static void resolve_tensor(attn_tensor_t *tensor, int64_t rows, int64_t heads, int64_t d)
 {
-    resolve(&tensor->stride_b, rows * heads * d);
-    resolve(&tensor->stride_s, heads * d);
-    resolve(&tensor->stride_h, d);
-    resolve(&tensor->stride_d, 1);
+    const dimension_t dims[] = {
+        {d, &tensor->stride_d},
+        {heads, &tensor->stride_h},
+        {rows, &tensor->stride_s},
+        {1, &tensor->stride_b},
+    };
+    resolve(dims, 4);
 }
 
 static void resolve_mask(attn_mask_tensor_t *mask, const attn_desc_t *desc)
 {
-    resolve(&mask->stride_b, desc->heads_q * desc->s_q * desc->s_kv);
-    resolve(&mask->stride_h, desc->s_q * desc->s_kv);
-    resolve(&mask->stride_q, desc->s_kv);
-    resolve(&mask->stride_k, 1);
+    const dimension_t dims[] = {
+        {desc->s_kv, &mask->stride_k},
+        {desc->s_q, &mask->stride_q},
+        {desc->heads_q, &mask->stride_h},
+        {1, &mask->stride_b},
+    };
+    resolve(dims, 4);
 }
 
 static int64_t ceil_div(int64_t x, int64_t y)
@@ -37,10 +57,34 @@ static int64_t ceil_div(int64_t x, int64_t y)
 
 static void resolve_descale(attn_descale_t *descale, int64_t heads, int64_t rows)
 {
-    const int64_t blocks = ceil_div(rows, descale->rows < 1 ? 1 : descale->rows);
-    resolve(&descale->stride_b, heads * blocks);
-    resolve(&descale->stride_h, blocks);
-    resolve(&descale->stride_s, 1);
+    const dimension_t dims[] = {
+        {ceil_div(rows, descale->rows < 1 ? 1 : descale->rows), &descale->stride_s},
+        {heads, &descale->stride_h},
+        {1, &descale->stride_b},
+    };
+    resolve(dims, 3);
+}
+
+static void resolve_lists(attn_desc_t *desc, int64_t rows_q)
+{
+    int64_t one = 1;
+    const int64_t lists = desc->block_q > 0 ? ceil_div(desc->s_q, desc->block_q) : 0;
+    const dimension_t lse[] = {
+        {rows_q, &desc->lse_stride_s},
+        {desc->heads_q, &desc->lse_stride_h},
+        {1, &desc->lse_stride_b},
+    };
+    const dimension_t pages[] = {{desc->pages_per_seq, &one}, {1, &desc->page_table_stride_b}};
+    const dimension_t slopes[] = {{desc->heads_q, &one}, {1, &desc->alibi_stride_b}};
+    const dimension_t blocks[] = {
+        {lists, &one},
+        {desc->heads_q, &desc->block_stride_h},
+        {1, &desc->block_stride_b},
+    };
+    resolve(lse, 3);
+    resolve(pages, 2);
+    resolve(slopes, 2);
+    resolve(blocks, 3);
 }
 
 static int64_t kv_rows(const attn_desc_t *desc)
@@ -61,17 +105,10 @@ attn_desc_t problem_resolve(const attn_desc_t *given)
     resolve_tensor(&desc.dk, rows_kv, desc.heads_kv, desc.d_qk);
     resolve_tensor(&desc.dv, rows_kv, desc.heads_kv, desc.d_v);
     resolve_tensor(&desc.do_, rows_q, desc.heads_q, desc.d_v);
-    resolve(&desc.lse_stride_b, desc.heads_q * rows_q);
-    resolve(&desc.lse_stride_h, rows_q);
-    resolve(&desc.lse_stride_s, 1);
-    resolve(&desc.page_table_stride_b, desc.pages_per_seq);
+    resolve_lists(&desc, rows_q);
     resolve_mask(&desc.mask, &desc);
     resolve_mask(&desc.bias, &desc);
     resolve_mask(&desc.dbias, &desc);
-    resolve(&desc.alibi_stride_b, desc.heads_q);
-    const int64_t lists = desc.block_q > 0 ? ceil_div(desc.s_q, desc.block_q) : 0;
-    resolve(&desc.block_stride_b, desc.heads_q * lists);
-    resolve(&desc.block_stride_h, lists);
     resolve_descale(&desc.q_descale, desc.heads_q, desc.s_q);
     resolve_descale(&desc.k_descale, desc.heads_kv, desc.s_kv);
     resolve_descale(&desc.v_descale, desc.heads_kv, desc.s_kv);
