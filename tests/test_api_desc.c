@@ -246,6 +246,33 @@ static void longer_structs_must_be_zero_behind(void **state)
                  "desc: sets a field at byte");
 }
 
+// The library fills as much as the caller's header knows, and nothing behind it.
+static void initialisers_keep_to_the_callers_size(void **state)
+{
+    (void)state;
+    union {
+        attn_desc_t desc;
+        unsigned char bytes[sizeof(attn_desc_t) + 64];
+    } room;
+    const size_t sizes[] = {offsetof(attn_desc_t, num_splits), sizeof(attn_desc_t),
+                            sizeof(attn_desc_t) + 32};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        memset(&room, 0xee, sizeof(room));
+        attn_desc_init_sized(&room.desc, sizes[i], ATTN_BF16);
+        assert_int_equal(room.desc.struct_size, sizes[i]);
+        assert_int_equal(room.desc.window_left, -1);
+        for (size_t at = sizeof(attn_desc_t); at < sizes[i]; at++) {
+            assert_int_equal(room.bytes[at], 0);
+        }
+        for (size_t at = sizes[i]; at < sizeof(room); at++) {
+            assert_int_equal(room.bytes[at], 0xee);
+        }
+    }
+    memset(&room, 0xee, sizeof(room));
+    attn_desc_init_sized(&room.desc, 4, ATTN_BF16); // too short for anything
+    assert_int_equal(room.bytes[0], 0xee);
+}
+
 static void bhsd_keeps_a_short_struct(void **state)
 {
     (void)state;
@@ -446,6 +473,7 @@ int main(void)
         cmocka_unit_test(forward_ignores_gradients),
         cmocka_unit_test(shorter_structs_get_defaults),
         cmocka_unit_test(longer_structs_must_be_zero_behind),
+        cmocka_unit_test(initialisers_keep_to_the_callers_size),
         cmocka_unit_test(bhsd_keeps_a_short_struct),
         cmocka_unit_test(automatic_strides_are_dense),
         cmocka_unit_test(automatic_strides_of_packs_and_pages),
