@@ -28,8 +28,7 @@ static const struct option bench_table[] = {
      "measurements of other programs, as bench/peers/ writes them; files of one peer are pooled"},
     {"from", 0, OPTION_TEXT, FIELD(from), "FILE,FILE...", 0, 0, NULL,
      "measure nothing: report on these files of earlier runs, pooled"},
-    {"series", 0, OPTION_TEXT, FIELD(series), "NAME,NAME...", 0, 0, NULL,
-     "only these series of the shape files"},
+    {"series", 0, OPTION_TEXT, FIELD(series), "NAME,NAME...", 0, 0, NULL, "only these series"},
     {"backward", 0, OPTION_FLAG, FIELD(backward), NULL, 0, 0, NULL,
      "the backward pass of every case"},
     {"samples", 0, OPTION_INT, FIELD(protocol.samples), "N", 3, 1000, NULL,
@@ -109,6 +108,21 @@ static int read_list(const char *list, bool is_ours, struct all_sets *all, struc
     return 0;
 }
 
+// Drops the results of series that are not wanted.
+static int keep_series(struct bench_set *set, const char *series, struct io_error *err)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < set->n; i++) {
+        if (is_listed(series, set->results[i].series)) {
+            set->results[kept++] = set->results[i];
+        } else {
+            free(set->results[i].samples_s);
+        }
+    }
+    set->n = kept;
+    return kept ? 0 : io_fail(err, "no case to report on: --series %s", series ? series : "");
+}
+
 // ------------------------------------------------------------------------------------------------
 // Measuring
 
@@ -180,6 +194,7 @@ static int bench(const struct bench_options *options, const struct command_line 
     }
     if (!status && options->from) {
         status = read_list(options->from, true, all, err);
+        status = status ? status : keep_series(&all->sets[0], options->series, err);
     } else if (!status) {
         status = measure_all(options, shapes, &all->sets[0], wrong_out, err);
     }

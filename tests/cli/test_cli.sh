@@ -292,6 +292,10 @@ expect 0 "tiny/16" "$attn" bench tiny.txt --samples 3 --warmup 1 --json ours.jso
 sed 's/"name": "[^"]*"/"name": "a peer"/' ours.json >peer.json
 expect 0 "1.00x" "$attn" bench --from ours.json,ours.json --peers peer.json,peer.json --svg speed.svg
 expect 0 "a peer" "$attn" bench --from ours.json --peers peer.json --json pooled.json
+expect 2 "no case to report on" "$attn" bench --from ours.json --series nothing
+expect 0 "back/32" "$attn" bench --from ours.json --series back
+checks=$((checks + 1))
+! grep -qF "tiny/16" out.txt || fail "--series does not choose"
 expect 2 "expected key=value" sh -c "echo 'x y' >bad.txt; '$attn' bench bad.txt --no-rates"
 expect 2 "bad.txt:2" sh -c "printf '\nx s=1 d=0.5\n' >bad.txt; '$attn' bench bad.txt --no-rates"
 expect 2 "s=N" sh -c "echo 'x d=64' >bad.txt; '$attn' bench bad.txt --no-rates"
