@@ -188,22 +188,27 @@ static void finish_scores(decode_state_t *state, int64_t j_begin, int64_t count)
 {
     const forward_state_t *base = &state->base;
     const int64_t group = base->run->layout.group;
-    const int has_keep = attn_cpu_score_has_keep(base->desc);
     for (int64_t r = 0; r < state->rows; r++) {
         float *score = base->score + r * ATTN_CPU_TILE_KV;
         float *add = base->add + r * ATTN_CPU_TILE_KV;
         const attn_range_t seen =
             attn_range_make(state->seen[r].begin - j_begin, state->seen[r].end - j_begin, 0, count);
-        if (base->modified && seen.begin < seen.end) {
+        const int64_t whole = (count + VF_LANES - 1) / VF_LANES * VF_LANES;
+        if (base->desc->softcap > 0.0f) {
+            cap_scores(base, score, whole);
+        }
+        if ((base->has_add || base->has_keep) && seen.begin < seen.end) {
             const attn_cpu_score_t terms = attn_cpu_score_make(
                 base->desc, base->run->args, &base->seq, base->b, lane_head(base, r));
-            const attn_cpu_score_out_t out = {.add = add,
-                                              .keep = has_keep ? base->keep + r * ATTN_CPU_TILE_KV
-                                                               : NULL,
-                                              .row_stride = ATTN_CPU_TILE_KV,
-                                              .key_stride = 1};
+            const attn_cpu_score_out_t out = {
+                .add = base->has_add ? add : NULL,
+                .keep = base->has_keep ? base->keep + r * ATTN_CPU_TILE_KV : NULL,
+                .row_stride = ATTN_CPU_TILE_KV,
+                .key_stride = 1};
             attn_cpu_score_tile(&terms, r / group, 1, j_begin, count, &out);
-            modify_scores(base, score, add, (count + VF_LANES - 1) / VF_LANES * VF_LANES);
+        }
+        if (base->has_add && seen.begin < seen.end) {
+            add_terms(score, add, whole);
         }
         state->hidden[r] = 0;
         for (int64_t n = 0; n < ATTN_CPU_TILE_KV; n += VF_LANES) {
@@ -251,7 +256,7 @@ static void softmax_rows(decode_state_t *state)
             const vf p = vf_exp2(vf_sub(vf_load(score + n), subtract));
             sum = vf_add(sum, p);
             const float *keep = base->keep + r * ATTN_CPU_TILE_KV + n;
-            vf_store(score + n, attn_cpu_score_has_keep(base->desc) ? vf_mul(p, vf_load(keep)) : p);
+            vf_store(score + n, base->has_keep ? vf_mul(p, vf_load(keep)) : p);
         }
         state->sum[r] += vf_sum(sum);
     }
@@ -416,7 +421,7 @@ static attn_range_t decode_keys(const decode_state_t *state)
             any.end = state->seen[r].end > any.end ? state->seen[r].end : any.end;
         }
     }
-    return any;
+    return any.end ? any : (attn_range_t){0, 0};
 }
 
 static void decode_finish(const decode_state_t *state)

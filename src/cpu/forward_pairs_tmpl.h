@@ -142,7 +142,7 @@ static uint64_t nonfinite_tile_pairs(const forward_state_t *state, const forward
 static void softmax_tile_pairs(const forward_state_t *state, const forward_panel_t *panel,
                                const forward_step_t *step)
 {
-    const int has_keep = attn_cpu_score_has_keep(state->desc);
+    const int has_keep = state->has_keep;
     const vb ones = vb_set1_pair(0x3f803f80u);
     vf max[2];
     find_maximum(state, panel, step, &max[0], &max[1]);

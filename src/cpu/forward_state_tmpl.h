@@ -44,7 +44,8 @@ typedef struct forward_state {
     float *row;
     float *memory; // of the panels, or of the rows when they are few
     float rescale_log2;
-    int32_t modified; // scores or weights are changed element by element
+    int32_t has_add;  // terms are added to scores element by element, -inf hides
+    int32_t has_keep; // weights are multiplied by 0 or 1 / keep
     int32_t pairs;    // products run on pairs of keys
     const struct forward_products *products;
     int32_t panel_count;
@@ -165,8 +166,8 @@ static void task_start(forward_state_t *state, const attn_cpu_forward_t *run,
     state->row = scratch + layout->row_at;
     state->memory = scratch + layout->panel_at;
     state->rescale_log2 = attn_element_bytes(desc->k.dtype) == 1 ? 0.0f : RESCALE_LOG2;
-    state->modified =
-        desc->softcap > 0.0f || attn_cpu_score_has_add(desc) || attn_cpu_score_has_keep(desc);
+    state->has_add = attn_cpu_score_has_add(desc);
+    state->has_keep = attn_cpu_score_has_keep(desc);
     state->pairs = 0;
     state->products = NULL;
     state->panel_count = 0;

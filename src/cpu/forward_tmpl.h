@@ -109,7 +109,7 @@ static void softmax_tile(const forward_state_t *state, const forward_panel_t *pa
     }
     vf_store(panel->sum, sum0);
     vf_store(panel->sum + VF_LANES, sum1);
-    if (attn_cpu_score_has_keep(state->desc)) {
+    if (state->has_keep) {
         for (int64_t at = 0; at < step->count * PANEL; at += VF_LANES) {
             vf_store(score + at, vf_mul(vf_load(score + at), vf_load(state->keep + at)));
         }
@@ -247,15 +247,20 @@ static void panel_step(const forward_state_t *state, const forward_panel_t *pane
     forward_step_t step;
     step.begin = mine.begin;
     step.count = mine.end - mine.begin;
-    step.partial = state->modified || mine.begin < panel->all.begin || mine.end > panel->all.end;
+    step.partial = state->has_add || mine.begin < panel->all.begin || mine.end > panel->all.end;
     step.special = 0;
     if (!step_is_listed(state, panel, &step)) {
         return;
     }
     products->score(state, panel, tile, &step);
-    if (state->modified) {
+    if (state->desc->softcap > 0.0f) {
+        cap_scores(state, state->score, step.count * PANEL);
+    }
+    if (state->has_add || state->has_keep) {
         load_modifiers(state, panel, &step);
-        modify_scores(state, state->score, state->add, step.count * PANEL);
+    }
+    if (state->has_add) {
+        add_terms(state->score, state->add, step.count * PANEL);
     } else if (step.partial) {
         hide_outside(state, panel, &step);
     }

@@ -3,6 +3,7 @@
 #define ATTN_CPU_SIMD_AVX2_H
 
 #include <immintrin.h>
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -222,6 +223,21 @@ static inline void vf_store_f16(uint16_t *p, vf a)
 {
     _mm_storeu_si128((__m128i *)p,
                      _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+
+static inline vf vf_load_e5m2(const uint8_t *p)
+{
+    const __m128i bytes = _mm_cvtepu8_epi16(_mm_loadl_epi64((const __m128i *)p));
+    return _mm256_cvtph_ps(_mm_slli_epi16(bytes, 8));
+}
+
+static inline vf vf_load_e4m3(const uint8_t *p)
+{
+    const __m128i bytes = _mm_cvtepu8_epi16(_mm_loadl_epi64((const __m128i *)p));
+    const __m128i sign = _mm_and_si128(_mm_slli_epi16(bytes, 8), _mm_set1_epi16(-0x8000));
+    const __m128i rest = _mm_slli_epi16(_mm_and_si128(bytes, _mm_set1_epi16(0x7f)), 7);
+    const vf x = vf_mul(_mm256_cvtph_ps(_mm_or_si128(sign, rest)), vf_set1(256.0f));
+    return vf_select(vf_eq(vf_abs(x), vf_set1(480.0f)), vf_set1(NAN), x);
 }
 
 static inline vf vf_load_bf16(const uint16_t *p)

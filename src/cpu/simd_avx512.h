@@ -9,6 +9,7 @@
 #define ATTN_CPU_SIMD_AVX512_H
 
 #include <immintrin.h>
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -236,6 +237,23 @@ static inline vf vf_load_bf16(const uint16_t *p)
 {
     const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+
+// 8-bit floats are fp16 with fewer bits: e5m2 its upper half, e4m3 with an exponent bias that is 8
+// less, so that its NaN, 0x7f, comes out as 480 where the largest number is 448.
+static inline vf vf_load_e5m2(const uint8_t *p)
+{
+    const __m256i bytes = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)p));
+    return _mm512_cvtph_ps(_mm256_slli_epi16(bytes, 8));
+}
+
+static inline vf vf_load_e4m3(const uint8_t *p)
+{
+    const __m256i bytes = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)p));
+    const __m256i sign = _mm256_and_si256(_mm256_slli_epi16(bytes, 8), _mm256_set1_epi16(-0x8000));
+    const __m256i rest = _mm256_slli_epi16(_mm256_and_si256(bytes, _mm256_set1_epi16(0x7f)), 7);
+    const vf x = vf_mul(_mm512_cvtph_ps(_mm256_or_si256(sign, rest)), vf_set1(256.0f));
+    return vf_select(vf_eq(vf_abs(x), vf_set1(480.0f)), vf_set1(NAN), x);
 }
 
 // 2 * VF_LANES bfloat16, cheaply: even gets elements 0, 2, 4, ..., odd gets 1, 3, 5, ...

@@ -227,6 +227,18 @@ static inline void vf_store_f16(uint16_t *p, vf a)
     memcpy(p, h, sizeof h);
 }
 
+static inline vf vf_load_e5m2(const uint8_t *p)
+{
+    return (vf){attn_e5m2_to_f32(p[0]), attn_e5m2_to_f32(p[1]), attn_e5m2_to_f32(p[2]),
+                attn_e5m2_to_f32(p[3])};
+}
+
+static inline vf vf_load_e4m3(const uint8_t *p)
+{
+    return (vf){attn_e4m3_to_f32(p[0]), attn_e4m3_to_f32(p[1]), attn_e4m3_to_f32(p[2]),
+                attn_e4m3_to_f32(p[3])};
+}
+
 static inline vf vf_load_bf16(const uint16_t *p)
 {
     uint16_t h[VF_LANES];

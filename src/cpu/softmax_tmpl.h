@@ -43,12 +43,11 @@ static void hide_outside(const forward_state_t *state, const forward_panel_t *pa
 }
 
 // Fills the added terms (with -inf where an element is hidden) and the dropout factors of every
-// lane.
+// lane, as far as the problem has them.
 static void load_modifiers(const forward_state_t *state, const forward_panel_t *panel,
                            const forward_step_t *step)
 {
     const int64_t group = state->run->layout.group;
-    const int has_keep = attn_cpu_score_has_keep(state->desc);
     for (int64_t lane = 0; lane < PANEL; lane++) {
         const int64_t packed = panel->row_begin + lane;
         if (packed >= panel->seen_row_end) {
@@ -60,29 +59,30 @@ static void load_modifiers(const forward_state_t *state, const forward_panel_t *
         }
         const attn_cpu_score_t score = attn_cpu_score_make(
             state->desc, state->run->args, &state->seq, state->b, lane_head(state, packed));
-        const attn_cpu_score_out_t out = {.add = state->add + lane,
-                                          .keep = has_keep ? state->keep + lane : NULL,
+        const attn_cpu_score_out_t out = {.add = state->has_add ? state->add + lane : NULL,
+                                          .keep = state->has_keep ? state->keep + lane : NULL,
                                           .row_stride = 1,
                                           .key_stride = PANEL};
         attn_cpu_score_tile(&score, packed / group, 1, step->begin, step->count, &out);
     }
 }
 
-// score and add: count floats, a multiple of VF_LANES.
-static void modify_scores(const forward_state_t *state, float *score, const float *add,
-                          int64_t count)
+// From the argument of tanh to scores in base 2. count is a multiple of VF_LANES.
+static void cap_scores(const forward_state_t *state, float *score, int64_t count)
 {
     const vf cap = vf_set1(state->desc->softcap * ATTN_LOG2_E);
+    for (int64_t at = 0; at < count; at += VF_LANES) {
+        vf_store(score + at, vf_mul(vf_tanh(vf_load(score + at)), cap));
+    }
+}
+
+static void add_terms(float *score, const float *add, int64_t count)
+{
     const vf log2_e = vf_set1(ATTN_LOG2_E);
     const vf hidden = vf_set1(-INFINITY);
-    const int capped = state->desc->softcap > 0.0f;
     for (int64_t at = 0; at < count; at += VF_LANES) {
-        vf s = vf_load(score + at);
         const vf term = vf_load(add + at);
-        if (capped) {
-            s = vf_mul(vf_tanh(s), cap);
-        }
-        s = vf_fma(term, log2_e, s);
+        const vf s = vf_fma(term, log2_e, vf_load(score + at));
         vf_store(score + at, vf_select(vf_eq(term, hidden), hidden, s));
     }
 }

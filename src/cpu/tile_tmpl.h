@@ -25,12 +25,12 @@ static void load_row(float *out, const attn_tensor_t *tensor, const unsigned cha
             vf_store(out + e, vf_mul(vf_load_bf16((const uint16_t *)(const void *)at + e), f));
         }
     } else if (tensor->stride_d == 1 && tensor->dtype == ATTN_F8_E4M3) {
-        for (; e < d; e++) {
-            out[e] = attn_e4m3_to_f32(at[e]) * factor;
+        for (; e + VF_LANES <= d; e += VF_LANES) {
+            vf_store(out + e, vf_mul(vf_load_e4m3(at + e), f));
         }
     } else if (tensor->stride_d == 1 && tensor->dtype == ATTN_F8_E5M2) {
-        for (; e < d; e++) {
-            out[e] = attn_e5m2_to_f32(at[e]) * factor;
+        for (; e + VF_LANES <= d; e += VF_LANES) {
+            vf_store(out + e, vf_mul(vf_load_e5m2(at + e), f));
         }
     }
     for (; e < d; e++) {
