@@ -33,7 +33,7 @@ char *array_split_spec(const char *spec, const char **name_out, bool *is_safeten
     return path;
 }
 
-// The tensor that a .safetensors file holds under `name`, else under the operand's name, else alone.
+// The tensor of a .safetensors file called `name`, else the operand's name, else the only one.
 static int load_safetensors(const char *path, const char *name, const char *operand,
                             struct io_tensor *out, struct io_error *err)
 {
@@ -75,9 +75,8 @@ int array_load(const char *spec, const char *operand, enum io_dtype void1, struc
 // Whether the text can only be numbers; a file of such a name is written ./1,2.
 static bool is_numbers(const char *text)
 {
-    return *text && strspn(text, "0123456789") > 0
-               ? text[strspn(text, "0123456789+-.,;eE")] == 0
-               : (*text == '-' || *text == '+') && text[strspn(text, "0123456789+-.,;eE")] == 0;
+    const bool starts = strchr("0123456789+-", text[0]) && text[0];
+    return starts && text[strspn(text, "0123456789+-.,;eE")] == 0;
 }
 
 int array_parse_numbers(const char *text, const char *operand, struct io_tensor *out,

@@ -1,8 +1,8 @@
 // attention_row.h: the scores of one query row, in fp32, straight from the formula of attn.h.
 //
 // The tool's own, slow and plain reading of a descriptor: attn view draws it, and plain.c measures
-// with it how much error a straightforward implementation makes. It shares no code with the library,
-// so a slip in one shows against the other.
+// with it how much error a straightforward implementation makes. It shares no code with the
+// library, so a slip in one shows against the other.
 #ifndef ATTN_TOOLS_ATTENTION_ROW_H
 #define ATTN_TOOLS_ATTENTION_ROW_H
 

@@ -1,8 +1,8 @@
 // bench_check.c: see bench_check.h.
 //
 // A row of the result depends on its query and on all keys, and on no other row. So a few rows of q
-// with all of k and v are a small problem of their own: with top-left alignment its first row stands
-// at key 0, and what the true row may see beyond that becomes a wider window to the right.
+// with all of k and v are a small problem of their own: with top-left alignment its first row
+// stands at key 0, and what the true row may see beyond that becomes a wider window to the right.
 #include "bench_check.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// bench_check.h: is a measured result right? For sizes at which the fp64 reference would take hours.
+// bench_check.h: is a measured result right, where the fp64 reference would take hours?
 #ifndef ATTN_TOOLS_BENCH_CHECK_H
 #define ATTN_TOOLS_BENCH_CHECK_H
 

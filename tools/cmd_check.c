@@ -121,8 +121,8 @@ static void report_row(struct report *report, const char *title, const struct ch
     }
 }
 
-// Counts the rows of one kernel, and prints them; in a list of problems only those that fail, unless
-// --all is given, and remembers the one that comes nearest to its allowance.
+// Counts the rows of one kernel, and prints them; in a list of problems only those that fail,
+// unless --all is given, and remembers the one that comes nearest to its allowance.
 static void report_rows(struct report *report, const char *title, const struct check_row *rows,
                         int n)
 {

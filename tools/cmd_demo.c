@@ -1,5 +1,5 @@
-// cmd_demo.c: attn demo, real attention from end to end: every layer of a sentence model through the
-// library, its error against the model's own outputs, its time, and a picture.
+// cmd_demo.c: attn demo, real attention from end to end: every layer of a sentence model through
+// the library, its error against the model's own outputs, its time, and a picture.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// cmd_grad.c: attn grad, the backward pass on files. Runs the forward pass first where o and lse are
-// not given.
+// cmd_grad.c: attn grad, the backward pass on files. Runs the forward pass first where o and lse
+// are not given.
 #include <stdio.h>
 #include <string.h>
 

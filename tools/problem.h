@@ -1,5 +1,5 @@
-// problem.h: an attention problem as a command has it: the descriptor, the arguments, and the memory
-// behind them, built from options, files and random numbers.
+// problem.h: an attention problem as a command has it: the descriptor, the arguments, and the
+// memory behind them, built from options, files and random numbers.
 //
 // Every command that computes or draws attention starts here. All strides of the descriptor are
 // explicit, so that later code can address any element without guessing. The option tables are in

@@ -6,8 +6,8 @@
 
 enum { RESULTS_MAX = 16 };
 
-// One tensor and where it goes: "o.npy", "out.safetensors" or "out.safetensors:name". Tensors of one
-// .safetensors path end up in one file.
+// One tensor and where it goes: "o.npy", "out.safetensors" or "out.safetensors:name". Tensors of
+// one .safetensors path end up in one file.
 struct result {
     const char *spec; // NULL: not wanted, skipped
     const struct io_tensor *tensor;
