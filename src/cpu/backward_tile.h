@@ -76,7 +76,7 @@ typedef struct attn_cpu_backward_tile {
     int64_t tile_stride;
 
     float scale;
-    float softcap; // 0: off
+    float softcap;   // 0: off
     int32_t to_bias; // 1: ds is the bias's gradient, without scale and softcap's derivative
     // 0: every row sees every key and nothing below is read but strip_keys
     int32_t masked;
