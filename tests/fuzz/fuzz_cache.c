@@ -25,7 +25,7 @@ static void draw_append(fuzz_input_t *input, attn_append_desc_t *desc)
     attn_append_desc_init(desc, (attn_dtype_t)fuzz_up_to(input, ATTN_F64));
     const uint8_t bits = fuzz_byte(input);
     desc->batch = fuzz_up_to(input, 4);
-    desc->s_new = fuzz_up_to(input, 20);
+    desc->s_new = fuzz_up_to(input, 18);
     desc->heads_kv = 1 + fuzz_up_to(input, 3);
     desc->d_qk = 1 + fuzz_up_to(input, 20);
     desc->d_v = 1 + fuzz_up_to(input, 20);
@@ -35,12 +35,12 @@ static void draw_append(fuzz_input_t *input, attn_append_desc_t *desc)
     desc->total_new = fuzz_up_to(input, 50);
     desc->has_cache_batch_idx = bits >> 1 & 1;
     desc->paged_kv = bits >> 2 & 1;
-    desc->page_size = 1 + fuzz_up_to(input, 9);
-    desc->num_pages = fuzz_up_to(input, 20);
+    desc->page_size = 1 + fuzz_up_to(input, 15);
+    desc->num_pages = 1 + fuzz_up_to(input, 20);
     desc->pages_per_seq = fuzz_up_to(input, 8);
     desc->rotary = (attn_rotary_t)fuzz_up_to(input, 2);
-    desc->rotary_dim = 2 * fuzz_up_to(input, 10);
-    desc->rotary_positions = fuzz_up_to(input, 70);
+    desc->rotary_dim = 2 * fuzz_up_to(input, desc->d_qk / 2);
+    desc->rotary_positions = fuzz_up_to(input, 150);
     desc->heads_q = fuzz_up_to(input, 3);
 }
 
@@ -120,6 +120,16 @@ static int32_t *draw_cu_seqlens(fuzz_input_t *input, const attn_append_desc_t *d
     return cu;
 }
 
+// Rows of the cache that a sequence may have in use before the call, so that new ones mostly fit.
+static int64_t likely_length(const attn_append_desc_t *desc)
+{
+    if (!desc->paged_kv) {
+        return desc->capacity < 256 ? desc->capacity / 2 : 100;
+    }
+    const bool is_small = desc->page_size < 256 && desc->pages_per_seq < 256;
+    return is_small ? desc->page_size * desc->pages_per_seq / 2 : 100;
+}
+
 static void run_append(fuzz_input_t *input, const attn_context_t *context,
                        const attn_append_desc_t *given, const attn_append_desc_t *desc)
 {
@@ -145,7 +155,7 @@ static void run_append(fuzz_input_t *input, const attn_context_t *context,
     for (size_t i = 0; i < buffers[6].bytes / sizeof(int32_t) && desc->num_pages > 0; i++) {
         ((int32_t *)(void *)buffers[6].memory)[i] = (int32_t)fuzz_up_to(input, desc->num_pages - 1);
     }
-    int32_t *lengths = draw_ints(input, desc->batch, 40);
+    int32_t *lengths = draw_ints(input, desc->batch, likely_length(desc));
     int32_t *cu = draw_cu_seqlens(input, desc);
     const bool has_entries = desc->cache_batch > 0 && desc->cache_batch <= 255;
     int32_t *entries = draw_ints(input, desc->batch, has_entries ? desc->cache_batch - 1 : 0);
