@@ -363,7 +363,12 @@ int cmd_check(int argc, char **argv)
     }
     struct io_error err = {{0}};
     struct report report = {.options = &options, .is_suite = !names_a_problem(&line)};
-    if (run_checks(&options, &report, &err)) {
+    int status = run_checks(&options, &report, &err);
+    if (!status && report.comparisons == 0) {
+        status = io_fail(&err, "nothing was compared: this machine (or ATTN_ISA) has no such "
+                               "instruction set");
+    }
+    if (status) {
         return command_fail("check", &err);
     }
     return command_end("check", report.failures ? COMMAND_CHECK_FAILED : COMMAND_OK);

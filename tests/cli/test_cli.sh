@@ -267,6 +267,7 @@ expect 0 "0 failed" "$attn" check
 expect 0 "0 failed" "$attn" check $qkv --causal --backward
 expect 0 '"ok": true' "$attn" check --seqlen 20 --heads 1 --json
 expect 2 "f64" "$attn" check --dtype f64
+expect 2 "nothing was compared" env ATTN_ISA=scalar "$attn" check --isa avx2 --seqlen 8
 
 random --shape 20,2,16 -o s.npy
 expect 0 "lse agrees" "$attn" view map --q s.npy --k s.npy --head 1 --causal --sink 1,2 --softcap 3 --alibi standard -o map.svg
