@@ -22,13 +22,14 @@ tools: ## the library and the attn command; installs what is missing
 	@$(configure) -DATTN_TOOLS=ON -DATTN_TESTS=OFF && $(compile)
 
 demo: tools ## real attention of a sentence model: error, time and a picture for every layer
+	@mkdir -p build/demo
 	@$(BUILD)/tools/attn demo --data examples/minilm -o build/demo
 
 test: ## everything a change must pass (scripts/test.sh --help lists the stages)
 	@scripts/test.sh
 
 bench: tools ## speed on this machine
-	@bench/run.sh $(BUILD)
+	@bench/run.sh $(BUILD)/tools/attn
 
 docs: ## the API reference, into build/docs/html
 	@scripts/docs.sh

@@ -33,7 +33,7 @@ done
 
 # One name, one file: an include, a log line and a profile name a file without its folder. Sources only; data sets have
 # their own names.
-printf '%s\n' "${existing[@]}" | grep -E '\.(c|h|cu|sh|py)$|/[^.]+$' |
+printf '%s\n' "${existing[@]}" | grep -E '\.(c|h|cu|sh|py)$' |
     awk -F/ '$NF != "__init__.py" { if ($NF in seen) print $0 ":1: the name is taken by " seen[$NF]; else seen[$NF] = $0 }' \
         >>"$faults"
 

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Compiles kernels for the architecture they are written for, and fails where ptxas had to give in: a spill, a stack frame,
+# a wgmma that it serialised (messages C75xx). Needs nvcc but no GPU; without nvcc it says so and checks nothing.
+#
+#   scripts/gate.sh            all kernels below
+#
+# A row: what to hold it to (fast: all of the above; assembles: only that it does), file, architecture, definitions.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+rows="
+fast examples/ladder/tma_copy.c sm_90a
+fast examples/ladder/hopper_gemm.c sm_90a
+fast examples/ladder/hopper_attention.c sm_90a -DHEAD_DIM=64
+fast examples/ladder/hopper_attention.c sm_90a -DHEAD_DIM=128
+assembles tests/emu/every_instruction.c sm_90a
+"
+
+nvcc=$(command -v nvcc || true)
+[ -n "$nvcc" ] || [ ! -x /usr/local/cuda/bin/nvcc ] || nvcc=/usr/local/cuda/bin/nvcc
+if [ -z "$nvcc" ]; then
+    echo "gate: skipped, nvcc is not installed (neither in PATH nor in /usr/local/cuda/bin)"
+    exit 0
+fi
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+failed=0
+count=0
+while read -r hold file arch definitions; do
+    [ -n "$hold" ] || continue
+    count=$((count + 1))
+    log=$folder/log
+    # shellcheck disable=SC2086 # definitions are words
+    if ! "$nvcc" -x cu -arch="$arch" -O3 -cubin -Xptxas -v $definitions "$file" -o "$folder/kernel.cubin" >"$log" 2>&1; then
+        reason="does not compile"
+    elif [ "$hold" = fast ] && grep -qE 'C75[0-9][0-9]' "$log"; then
+        reason="wgmma is serialised or changed by ptxas"
+    elif [ "$hold" = fast ] && grep -qE '[1-9][0-9]* bytes (stack frame|spill)' "$log"; then
+        reason="stack frame or spills"
+    elif grep -qi 'warning' "$log"; then
+        reason="warnings"
+    elif ! grep -q 'Used [0-9]* registers' "$log"; then
+        reason="no kernel in it"
+    else
+        echo "gate: ok     $file $arch $definitions: $(grep -o 'Used [0-9]* registers' "$log" | tail -n 1)"
+        continue
+    fi
+    failed=$((failed + 1))
+    echo "gate: FAILED $file $arch $definitions: $reason"
+    sed 's/^/    /' "$log" | cut -c 1-300 | head -n 30
+done <<<"$rows"
+echo "gate: $count compiled, $failed failed"
+[ "$failed" -eq 0 ]
