@@ -20,8 +20,8 @@
 //
 // Guarantees, the same on every backend:
 //   - a row that sees no key gives o = 0, lse = -inf (with a sink: lse = sink) and gradients 0;
-//   - NaN goes in and out in the rows that see it and nowhere else; hidden keys and padding may hold
-//     anything;
+//   - NaN goes in and out in the rows that see it and nowhere else; hidden keys and padding may
+//     hold anything;
 //   - lengths of zero are legal everywhere; all offsets are 64-bit;
 //   - every failure is a status, never a signal or a message on a stream; attn_last_error() says
 //     which argument and why.

@@ -1,5 +1,6 @@
-// The CPU backward pass against the fp64 reference: the tile edges of backward_block.c, each option with the mask shapes that
-// it meets there, NaN that must stay where it is, and a seeded sweep over all options at once.
+// The CPU backward pass against the fp64 reference: the tile edges of backward_block.c, each option
+// with the mask shapes that it meets there, NaN that must stay where it is, and a seeded sweep over
+// all options at once.
 //
 // test_cpu_backward SEED COUNT runs draws SEED .. SEED + COUNT - 1 of the sweep alone.
 #include <math.h>
@@ -31,7 +32,7 @@ static void check_plainly(const attn_desc_t *desc, uint64_t seed)
     check(desc, &(problem_options_t){.seed = seed});
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Shapes
 
 static void test_tile_edges(void **state)
@@ -113,7 +114,7 @@ static void test_groups(void **state)
     }
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Numbers
 
 static void test_negative_lse(void **state)
@@ -140,7 +141,8 @@ static void test_visible_nans(void **state)
     }
 }
 
-// An infinity makes some rows NaN and gives weight 0 in others, where 0 * inf is NaN in their dq alone.
+// An infinity makes some rows NaN and gives weight 0 in others, where 0 * inf is NaN in their dq
+// alone.
 static void test_visible_infinity(void **state)
 {
     (void)state;
@@ -203,7 +205,7 @@ static void test_threads_change_no_bit(void **state)
     }
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Results that are not asked for
 
 static void test_optional_results(void **state)
@@ -222,7 +224,8 @@ static void test_optional_results(void **state)
     }
 }
 
-// Strides of a (batch, heads_q, s_q, s_kv) operand without the dimensions in the set: bit 0 is b, bit 3 is k.
+// Strides of a (batch, heads_q, s_q, s_kv) operand without the dimensions in the set: bit 0 is b,
+// bit 3 is k.
 static void set_broadcast(const attn_desc_t *desc, attn_mask_tensor_t *tensor, attn_dtype_t dtype,
                           int broadcast)
 {
@@ -252,7 +255,7 @@ static void test_bias_gradient_sums(void **state)
     }
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // The sweep
 
 static int64_t draw_size(test_rng_t *rng, int64_t most)

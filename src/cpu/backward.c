@@ -1,14 +1,16 @@
-// The backward pass (FlashAttention-2, algorithm 2, arXiv:2307.08691): weights are recomputed tile by tile from q, k and the
-// forward pass's lse, and five matrix products per tile give the gradients.
+// The backward pass (FlashAttention-2, algorithm 2, arXiv:2307.08691): weights are recomputed tile
+// by tile from q, k and the forward pass's lse, and five matrix products per tile give the
+// gradients.
 //
 //   preprocess      delta and dsink                         tasks: blocks of rows
-//   key tasks       dk, dv and the splits' partial dq       tasks: (split of the keys, batch, K/V head)
+//   key tasks       dk, dv and the partial dq      tasks: (split of the keys, batch, K/V head)
 //   row tasks       dq = sum of its partials, in order      tasks: blocks of rows
 //   bias gradient   bias_gradient.c
 //
-// A key task holds one key block's K, V, dk and dv in scratch while all rows of all query heads of the group stream past:
-// dk and dv need no partial results. dq does, one per split; heads are usually many, and then there is one split. The cut
-// depends on the descriptor alone and every sum has one order, so results do not depend on threads.
+// A key task holds one key block's K, V, dk and dv in scratch while all rows of all query heads of
+// the group stream past: dk and dv need no partial results. dq does, one per split; heads are
+// usually many, and then there is one split. The cut depends on the descriptor alone and every sum
+// has one order, so results do not depend on threads.
 #include "backward.h"
 
 #include <string.h>
@@ -18,12 +20,13 @@
 #include "kernels.h"
 #include "preprocess.h"
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Tiles and splits
 
-// Blocks of K, V, their transposes and gradients (5 * keys * dim floats, or 3 of them pairs), q, do, p and ds together stay well
-// inside an L2 of 512 KiB to 1 MiB. Measured on Zen 4 (1 MiB) at d 64 and 128: 64 rows beat 128 by 1 to 3 %, and 256 keys beat
-// 128 by 2 % in fp32 and by 5 % on pairs.
+// Blocks of K, V, their transposes and gradients (5 * keys * dim floats, or 3 of them pairs), q,
+// do, p and ds together stay well inside an L2 of 512 KiB to 1 MiB. Measured on Zen 4 (1 MiB) at d
+// 64 and 128: 64 rows beat 128 by 1 to 3 %, and 256 keys beat 128 by 2 % in fp32 and by 5 % on
+// pairs.
 static const struct {
     int64_t d_max;
     int64_t rows;
@@ -34,8 +37,9 @@ static const struct {
     {1024, 32, 64, 64}, {INT64_MAX, 16, 32, 32},
 };
 
-// Splits are for problems with few heads: as many key tasks as keep 16 threads busy, of at least this many keys. Each split costs
-// one more dq in fp32, and all of them together no more than this, or what one split costs.
+// Splits are for problems with few heads: as many key tasks as keep 16 threads busy, of at least
+// this many keys. Each split costs one more dq in fp32, and all of them together no more than this,
+// or what one split costs.
 #define BACKWARD_TASKS 16
 #define BACKWARD_SPLIT_KEYS 256
 #define BACKWARD_DQ_BYTES ((size_t)512 << 20)
@@ -89,7 +93,7 @@ size_t attn_cpu_backward_workspace(const attn_plan_t *plan)
     return attn_cpu_backward_layout(plan).total_bytes;
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // dk, dv and partial dq
 
 static float *split_dq(const attn_cpu_backward_run_t *run, int64_t split)
@@ -186,8 +190,8 @@ static void key_block(const attn_cpu_backward_run_t *run,
     store_key_block(run, scratch, seq, h_kv, (attn_range_t){used_end, keys.end}, 1);
 }
 
-// One split of the keys of one K/V head; task counts [num_splits][batch][heads_kv]: under a causal mask the first splits have
-// the most rows, and they start first.
+// One split of the keys of one K/V head; task counts [num_splits][batch][heads_kv]: under a causal
+// mask the first splits have the most rows, and they start first.
 static void key_task(void *arg, int64_t task, int32_t worker)
 {
     const attn_cpu_backward_run_t *run = arg;
@@ -211,7 +215,7 @@ static void key_task(void *arg, int64_t task, int32_t worker)
     }
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // dq
 
 // sums[m] += the split's dq of row i + m, for the rows that the split reaches.
@@ -281,7 +285,7 @@ static void zero_tails(const attn_desc_t *desc, const attn_backward_args_t *args
     }
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 
 attn_status_t attn_cpu_backward(const attn_plan_t *plan, const attn_backward_args_t *args,
                                 void *workspace)

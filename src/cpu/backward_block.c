@@ -12,7 +12,7 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Keys
 
 // Those of keys [n, n + panel) of the block that are in use.
@@ -52,7 +52,8 @@ static void stage_pairs(const attn_cpu_backward_run_t *run, const attn_cpu_key_b
     }
 }
 
-// Cuts rows of d_pad 4-byte elements into k_rows' panels of columns; they become rows [n, n + count) of panels of block_rows.
+// Cuts rows of d_pad 4-byte elements into k_rows' panels of columns; they become rows [n, n +
+// count) of panels of block_rows.
 static void spread_rows(const void *rows, int64_t stride, int64_t count, int64_t d_pad,
                         int64_t panel, void *panels, int64_t block_rows, int64_t n)
 {
@@ -140,7 +141,7 @@ attn_cpu_key_block_t attn_cpu_backward_load_keys(const attn_cpu_backward_run_t *
     return block;
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Rows
 
 static void load_operands(const attn_cpu_backward_run_t *run,
@@ -167,7 +168,8 @@ static void load_operands(const attn_cpu_backward_run_t *run,
                             pairs->dout_t2, layout->dout_stride);
 }
 
-// q, dout, lse and delta of rows [i, i + rows). Returns whether a row's lse is -inf: it saw nothing.
+// q, dout, lse and delta of rows [i, i + rows). Returns whether a row's lse is -inf: it saw
+// nothing.
 static int load_rows(const attn_cpu_backward_run_t *run, const attn_cpu_backward_scratch_t *scratch,
                      const attn_cpu_key_block_t *block, int64_t h, int64_t i, int64_t rows)
 {
@@ -186,7 +188,7 @@ static int load_rows(const attn_cpu_backward_run_t *run, const attn_cpu_backward
     return empty;
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Masks
 
 // A range of keys relative to the block.
@@ -231,7 +233,7 @@ static int sees_all(const attn_cpu_key_block_t *block, int64_t i, int64_t rows)
     return full.begin <= block->first && full.end >= block->first + block->keys;
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // A tile
 
 int attn_cpu_backward_scores(const attn_cpu_backward_run_t *run,

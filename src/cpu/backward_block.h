@@ -1,5 +1,6 @@
-// One key block against one row block: everything between the passes over blocks (backward.c, bias_gradient.c) and the vector
-// code. Knows how operands become scratch and which elements of a tile are hidden.
+// One key block against one row block: everything between the passes over blocks (backward.c,
+// bias_gradient.c) and the vector code. Knows how operands become scratch and which elements of a
+// tile are hidden.
 #ifndef ATTN_CPU_BACKWARD_BLOCK_H
 #define ATTN_CPU_BACKWARD_BLOCK_H
 
@@ -22,8 +23,8 @@ attn_cpu_key_block_t attn_cpu_backward_load_keys(const attn_cpu_backward_run_t *
                                                  const attn_sequence_t *seq, int64_t b,
                                                  int64_t h_kv, int64_t first, int is_paired);
 
-// Makes the tile of the block and rows [i, i + rows), rows <= tile_q, all in use, and its p and ds. Outputs are NULL.
-// Returns 0 if no row sees a key; then there is no tile.
+// Makes the tile of the block and rows [i, i + rows), rows <= tile_q, all in use, and its p and ds.
+// Outputs are NULL. Returns 0 if no row sees a key; then there is no tile.
 int attn_cpu_backward_scores(const attn_cpu_backward_run_t *run,
                              const attn_cpu_backward_scratch_t *scratch,
                              const attn_cpu_key_block_t *block, int64_t h, int64_t i, int64_t rows,

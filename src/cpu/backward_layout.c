@@ -1,11 +1,12 @@
-// See backward_layout.h. Sizes are checked here, once, when a plan is made; a run only adds offsets.
+// See backward_layout.h. Sizes are checked here, once, when a plan is made; a run only adds
+// offsets.
 #include "backward_layout.h"
 
 #include "../core/element.h"
 #include "kernels.h"
 #include "score_tile.h"
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Workspace
 
 static int64_t round_up(int64_t value, int64_t multiple)
@@ -160,7 +161,7 @@ attn_cpu_backward_scratch_t attn_cpu_backward_scratch_of(const attn_cpu_backward
     return carve_scratch(run->plan, &run->layout, &carver);
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Operands
 
 int64_t attn_cpu_backward_row(const attn_cpu_backward_run_t *run, const attn_sequence_t *seq,

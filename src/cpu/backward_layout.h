@@ -32,7 +32,8 @@ typedef struct attn_cpu_backward_scratch {
     uint8_t *bad_key; // [tile_kv]
 } attn_cpu_backward_scratch_t;
 
-// How a plan's workspace is cut, in floats: delta, partial dq, then a piece per worker; dsink's parts are doubles.
+// How a plan's workspace is cut, in floats: delta, partial dq, then a piece per worker; dsink's
+// parts are doubles.
 typedef struct attn_cpu_backward_layout {
     int64_t d_pad;      // d_qk rounded up to the widest panel: row length of the partial dq
     int64_t all_rows;   // rows of q in one head: batch * s_q, or the pack

@@ -50,7 +50,7 @@ static float weight_at(const attn_cpu_backward_tile_t *tile, weight_kind_t kind,
     return attn_bf16_to_f32((uint16_t)(m % 2 ? pair >> 16 : pair));
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Rows
 
 // q or do of a tile's rows, with the sums that it is part of.
@@ -153,7 +153,7 @@ void attn_cpu_backward_add_bad_rows(const attn_cpu_backward_run_t *run,
     add_bad_rows_of(tile, &q, run->kernels->panel);
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Keys
 
 static void add_key(const attn_cpu_rows_t *key, const attn_cpu_backward_tile_t *tile, int64_t n)

@@ -1,8 +1,9 @@
-// NaN and infinities in the backward pass. Hidden elements have p = ds = 0, yet 0 * NaN is NaN, so a sum over keys or rows must
-// not even multiply what is hidden. Sums over dims are safe: keys are lanes, and a hidden lane is replaced. For the others,
-// rows of q and do and keys that are not finite are taken out of the matrix products, as zeros, wherever something is hidden
-// from them, and what they give to the elements that are seen is added one by one. That path is slow and rare; finding out
-// costs a look at masked tiles and at each key block once.
+// NaN and infinities in the backward pass. Hidden elements have p = ds = 0, yet 0 * NaN is NaN, so
+// a sum over keys or rows must not even multiply what is hidden. Sums over dims are safe: keys are
+// lanes, and a hidden lane is replaced. For the others, rows of q and do and keys that are not
+// finite are taken out of the matrix products, as zeros, wherever something is hidden from them,
+// and what they give to the elements that are seen is added one by one. That path is slow and rare;
+// finding out costs a look at masked tiles and at each key block once.
 #ifndef ATTN_CPU_BACKWARD_NONFINITE_H
 #define ATTN_CPU_BACKWARD_NONFINITE_H
 

@@ -1,5 +1,6 @@
-// The backward pass on bfloat16 pairs: backward_tmpl.h's steps with every product two terms at a time, p and ds rounded to
-// bfloat16 between them. Part of backward_tmpl.h; empty without a pair dot product.
+// The backward pass on bfloat16 pairs: backward_tmpl.h's steps with every product two terms at a
+// time, p and ds rounded to bfloat16 between them. Part of backward_tmpl.h; empty without a pair
+// dot product.
 #ifndef ATTN_CPU_BACKWARD_PAIRS_TMPL_H
 #define ATTN_CPU_BACKWARD_PAIRS_TMPL_H
 
@@ -7,7 +8,7 @@
 
 #ifdef VF_HAS_BF16_DOT
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Operands: bits move, nothing is rounded
 
 static void backward_load_pairs(const attn_cpu_rows_t *from, uint32_t *pairs, int64_t stride)
@@ -60,10 +61,11 @@ static void backward_pair_rows(const uint32_t *pairs, int64_t stride, int64_t ro
     }
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Scores to weights and their gradients
 
-// Rows m and m + 1 of a panel whose dot products are in tile->p and tile->ds, [rows][PANEL] from row m_first on.
+// Rows m and m + 1 of a panel whose dot products are in tile->p and tile->ds, [rows][PANEL] from
+// row m_first on.
 GEMM_INLINE void backward_two_rows(const attn_cpu_backward_tile_t *tile, int64_t m, int64_t m_first,
                                    const int has_odd, int64_t n, const backward_variant_t variant)
 {
@@ -141,7 +143,7 @@ static void backward_scores_pairs(const attn_cpu_backward_tile_t *tile)
     }
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Sums over rows and keys
 
 static void backward_add_transposed_pairs(const attn_cpu_backward_tile_t *tile, attn_range_t rows,

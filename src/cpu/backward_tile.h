@@ -1,14 +1,15 @@
-// What the portable part of the backward pass (backward_block.c) and its code per instruction set (backward_tmpl.h) share: one
-// tile of rows x keys with everything it reads and adds to. Scratch memory is laid out for the one matrix product, which
-// wants its right operand in panels of `panel` columns:
+// What the portable part of the backward pass (backward_block.c) and its code per instruction set
+// (backward_tmpl.h) share: one tile of rows x keys with everything it reads and adds to. Scratch
+// memory is laid out for the one matrix product, which wants its right operand in panels of `panel`
+// columns:
 //
 //   key block, loaded once per block             row block, loaded once per tile
 //   k_t    [block_keys/panel][d_qk][panel]       q      [rows][q_stride]
 //   v_t    [block_keys/panel][d_v][panel]        dout   [rows][dout_stride]
 //   k_rows [d_pad/panel][block_keys][panel]      lse    [rows], delta [rows]
 //
-// Bfloat16 inputs run on pairs where the instruction set has them: the same operands as uint32, two bfloat16 each, the even one
-// in the low half, along the dimension that the product sums over:
+// Bfloat16 inputs run on pairs where the instruction set has them: the same operands as uint32, two
+// bfloat16 each, the even one in the low half, along the dimension that the product sums over:
 //
 //   k_t2    [block_keys/panel][d_qk/2][panel]    q2     [rows][q2_stride]             along d
 //   v_t2    [block_keys/panel][d_v/2][panel]     dout2  [rows][dout2_stride]          along d
@@ -17,8 +18,8 @@
 //
 // Odd ends are filled with zeros.
 //
-//   S  = q x k_t          dP = dout x v_t        p = exp(S - lse),  ds = p * (dP - delta)         keys are the vector lanes
-//   dv_t += dout^T x p    dk_t += q^T x ds       dq += ds x k_rows                                shaped like v_t, k_t, q
+//   S  = q x k_t        dP = dout x v_t      p = exp(S - lse),  ds = p * (dP - delta)   keys are lanes
+//   dv_t += dout^T x p  dk_t += q^T x ds     dq += ds x k_rows      shaped like v_t, k_t, q
 #ifndef ATTN_CPU_BACKWARD_TILE_H
 #define ATTN_CPU_BACKWARD_TILE_H
 
@@ -100,7 +101,8 @@ typedef struct attn_cpu_backward_kernels {
     // Copy between memory and fp32 rows at values[row * stride + col].
     void (*load)(const attn_cpu_rows_t *from, float *values, int64_t stride);
     void (*store)(const attn_cpu_rows_t *to, const float *values, int64_t stride);
-    // Rows [cols of panel] to columns and back: transposed[col][panel], rows <= panel; missing rows become 0.
+    // Rows [cols of panel] to columns and back: transposed[col][panel], rows <= panel; missing rows
+    // become 0.
     void (*transpose_in)(const float *values, int64_t stride, int64_t rows, int64_t cols,
                          float *transposed);
     void (*transpose_out)(const float *transposed, int64_t rows, int64_t cols, float *values,
@@ -116,7 +118,8 @@ typedef struct attn_cpu_backward_kernels {
     void (*load_pairs)(const attn_cpu_rows_t *from, uint32_t *pairs, int64_t stride);
     void (*transpose_pairs)(const uint32_t *pairs, int64_t stride, int64_t cols2,
                             uint32_t *transposed);
-    // Rows 2r and 2r + 1, pairs along d, to row r of pairs along rows; an odd last row is paired with zeros.
+    // Rows 2r and 2r + 1, pairs along d, to row r of pairs along rows; an odd last row is paired
+    // with zeros.
     void (*pair_rows)(const uint32_t *pairs, int64_t stride, int64_t rows, int64_t cols2,
                       uint32_t *paired, int64_t paired_stride);
     void (*scores_pairs)(const attn_cpu_backward_tile_t *tile);

@@ -1,5 +1,6 @@
-// The backward pass on vectors: compiled once per instruction set, after its simd_*.h, gemm_tmpl.h and math_tmpl.h. Shapes and
-// meaning are in backward_tile.h. Keys are the lanes, so a row's lse and delta are broadcasts and no step adds across lanes.
+// The backward pass on vectors: compiled once per instruction set, after its simd_*.h, gemm_tmpl.h
+// and math_tmpl.h. Shapes and meaning are in backward_tile.h. Keys are the lanes, so a row's lse
+// and delta are broadcasts and no step adds across lanes.
 #ifndef ATTN_CPU_BACKWARD_TMPL_H
 #define ATTN_CPU_BACKWARD_TMPL_H
 
@@ -9,7 +10,7 @@
 #include "math_tmpl.h"
 #include "tile_tmpl.h"
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Rows in and out of memory
 
 static void backward_load(const attn_cpu_rows_t *from, float *values, int64_t stride)
@@ -65,7 +66,7 @@ static void backward_row_dots(const float *a, const float *b, int64_t stride, in
     }
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Scores to weights and their gradients
 
 static inline vf backward_lanes(void)
@@ -86,7 +87,8 @@ typedef struct backward_weight {
     vf ds;
 } backward_weight_t;
 
-// p and ds of one vector of keys, [n, n + VF_LANES) of row m. exp(s - lse) is taken of the difference, which one fma rounds
+// p and ds of one vector of keys, [n, n + VF_LANES) of row m. exp(s - lse) is taken of the
+// difference, which one fma rounds
 // once: lse may be -120 or 10000, the difference is what the weight depends on.
 GEMM_INLINE backward_weight_t backward_weight_at(const attn_cpu_backward_tile_t *tile, int64_t m,
                                                  int64_t n, vf dot, vf dp,
@@ -118,7 +120,8 @@ GEMM_INLINE backward_weight_t backward_weight_at(const attn_cpu_backward_tile_t 
     } else {
         difference = vf_fma(dot, scale, vf_sub(vf_set1(0.0f), lse));
     }
-    // No weight is above 1: with scores so large that lse is rounded by more than they differ, the difference alone would say so.
+    // No weight is above 1: with scores so large that lse is rounded by more than they differ, the
+    // difference alone would say so.
     const vf x = vf_mul(vf_min(vf_set1(0.0f), difference), vf_set1(ATTN_LOG2_E));
     vf p = variant.coarse ? vf_exp2_coarse(x) : vf_exp2(x);
     vf ds = vf_mul(vf_mul(p, vf_sub(dp, vf_set1(tile->delta[m]))), by_dot);
@@ -211,7 +214,7 @@ static void backward_scores(const attn_cpu_backward_tile_t *tile)
     }
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Sums over rows and keys
 
 // sums_t[col][n..] += sum over rows of values[row][col] * weights[row][n..]

@@ -1,6 +1,7 @@
-// dbias[b,h,i,j] = dS[b,h,i,j], summed over the dimensions in which the bias was broadcast (stride 0). Each task owns a set of
-// stored elements and adds everything that belongs to them serially, in one order: weights are recomputed here, which costs two
-// more matrix products per tile, but needs neither atomics nor memory that grows with s_q * s_kv.
+// dbias[b,h,i,j] = dS[b,h,i,j], summed over the dimensions in which the bias was broadcast (stride
+// 0). Each task owns a set of stored elements and adds everything that belongs to them serially, in
+// one order: weights are recomputed here, which costs two more matrix products per tile, but needs
+// neither atomics nor memory that grows with s_q * s_kv.
 #include "bias_gradient.h"
 
 #include <string.h>
@@ -31,7 +32,8 @@ static int64_t key_blocks(const attn_cpu_backward_run_t *run)
     return (run->plan->desc.s_kv + run->plan->tile_kv - 1) / run->plan->tile_kv;
 }
 
-// Makes the key block of (b, h, block) the one in the scratch. Returns 0 if no row of [i, i + rows) sees any of it.
+// Makes the key block of (b, h, block) the one in the scratch. Returns 0 if no row of [i, i + rows)
+// sees any of it.
 static int load_block(bias_task_t *task, const attn_sequence_t *seq, int64_t b, int64_t h,
                       int64_t block, attn_range_t rows)
 {

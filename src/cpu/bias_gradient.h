@@ -1,4 +1,5 @@
-// The gradient of the additive bias: a pass of its own over the tiles, since its elements are neither rows' nor keys'.
+// The gradient of the additive bias: a pass of its own over the tiles, since its elements are
+// neither rows' nor keys'.
 #ifndef ATTN_CPU_BIAS_GRADIENT_H
 #define ATTN_CPU_BIAS_GRADIENT_H
 

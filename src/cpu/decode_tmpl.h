@@ -240,9 +240,9 @@ static void softmax_rows(decode_state_t *state)
         }
         const float tile_top = vf_max_lane(top);
         float used = state->maximum[r];
-        if (tile_top > used + base->rescale_log2) {
+        if (tile_top > used + base->rescale) {
             float *o = state->o + r * state->o_stride;
-            const float factor = used == -INFINITY ? 0.0f : exp2f(used - tile_top);
+            const float factor = used == -INFINITY ? 0.0f : expf(used - tile_top);
             for (int64_t e = 0; used != -INFINITY && e < state->o_stride; e += VF_LANES) {
                 vf_store(o + e, vf_mul(vf_load(o + e), vf_set1(factor)));
             }
@@ -253,7 +253,7 @@ static void softmax_rows(decode_state_t *state)
         const vf subtract = vf_set1(used == -INFINITY ? 0.0f : used);
         vf sum = vf_set1(0.0f);
         for (int64_t n = 0; n < ATTN_CPU_TILE_KV; n += VF_LANES) {
-            const vf p = vf_exp2(vf_sub(vf_load(score + n), subtract));
+            const vf p = vf_exp(vf_sub(vf_load(score + n), subtract));
             sum = vf_add(sum, p);
             const float *keep = base->keep + r * ATTN_CPU_TILE_KV + n;
             vf_store(score + n, base->has_keep ? vf_mul(p, vf_load(keep)) : p);

@@ -154,10 +154,10 @@ static void softmax_tile_pairs(const forward_state_t *state, const forward_panel
         GEMM_UNROLL
         for (int half = 0; half < 2; half++) {
             const int64_t at = n * PANEL + half * VF_LANES;
-            const vf even = vf_exp2_coarse(vf_sub(vf_load(state->score + at), max[half]));
+            const vf even = vf_exp_coarse(vf_sub(vf_load(state->score + at), max[half]));
             vf odd = vf_set1(0.0f);
             if (has_odd) {
-                odd = vf_exp2_coarse(vf_sub(vf_load(state->score + at + PANEL), max[half]));
+                odd = vf_exp_coarse(vf_sub(vf_load(state->score + at + PANEL), max[half]));
             }
             vb pairs = vb_round_pairs(even, odd);
             sum[half] = vf_add(sum[half], vf_add(even, odd));

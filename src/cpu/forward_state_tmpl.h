@@ -10,8 +10,8 @@
 #include "score_tile.h"
 #include "tile_tmpl.h"
 
-// exp2(8) = 256 bounds the weights while the maximum is stale. 8-bit inputs take none of it.
-#define RESCALE_LOG2 8.0f
+// 2^8 = exp(RESCALE) bounds the weights while the maximum is stale. 8-bit inputs take none of it.
+#define RESCALE (8.0f * ATTN_LN_2)
 
 typedef struct forward_panel {
     int64_t row_begin; // packed rows [row_begin, row_end) of the sequence
@@ -21,7 +21,7 @@ typedef struct forward_panel {
     attn_range_t all;     // keys that every row in use sees
     float *q;             // (d_qk, PANEL)
     float *o;             // (d_v, PANEL)
-    float *maximum;       // (PANEL), base 2
+    float *maximum;       // (PANEL)
     float *sum;           // (PANEL), of the weights: what the lse is made of
     float *divisor;       // (PANEL), of o: the sum, unless V is multiplied by rounded weights
 } forward_panel_t;
@@ -43,7 +43,7 @@ typedef struct forward_state {
     float *keep;
     float *row;
     float *memory; // of the panels, or of the rows when they are few
-    float rescale_log2;
+    float rescale;
     int32_t has_add;  // terms are added to scores element by element, -inf hides
     int32_t has_keep; // weights are multiplied by 0 or 1 / keep
     int32_t pairs;    // products run on pairs of keys
@@ -165,7 +165,7 @@ static void task_start(forward_state_t *state, const attn_cpu_forward_t *run,
     state->keep = state->add + ATTN_CPU_TILE_KV * PANEL;
     state->row = scratch + layout->row_at;
     state->memory = scratch + layout->panel_at;
-    state->rescale_log2 = attn_element_bytes(desc->k.dtype) == 1 ? 0.0f : RESCALE_LOG2;
+    state->rescale = attn_element_bytes(desc->k.dtype) == 1 ? 0.0f : RESCALE;
     state->has_add = attn_cpu_score_has_add(desc);
     state->has_keep = attn_cpu_score_has_keep(desc);
     state->pairs = 0;
@@ -176,11 +176,12 @@ static void task_start(forward_state_t *state, const attn_cpu_forward_t *run,
 // -------------------------------------------------------------------------------------------------
 // Rows of Q
 
-// Scores leave the product in the unit that the next step wants: base 2, or the argument of tanh.
+// What Q or the product is multiplied by: scores, or the argument of tanh. Not by log2(e) too: a
+// rounded factor would move large scores by more than 1, and with them the lse.
 static float q_factor(const forward_state_t *state)
 {
     const attn_desc_t *desc = state->desc;
-    return desc->softcap > 0.0f ? desc->scale / desc->softcap : desc->scale * ATTN_LOG2_E;
+    return desc->softcap > 0.0f ? desc->scale / desc->softcap : desc->scale;
 }
 
 // Where a row in use lies.
@@ -211,7 +212,7 @@ typedef struct row_result {
     float lse;   // natural
 } row_result_t;
 
-// From the maximum (base 2) and the sum relative to it; has_sink adds exp(sink) to the sum.
+// From the maximum and the sum relative to it; has_sink adds exp(sink) to the sum.
 static row_result_t finish_row(float maximum, float sum, int has_sink, float sink)
 {
     row_result_t result = {1.0f, -INFINITY};
@@ -219,14 +220,13 @@ static row_result_t finish_row(float maximum, float sum, int has_sink, float sin
     if (sum == 0.0f) {
         result.lse = has_sink ? sink : -INFINITY;
     } else if (!has_sink || sink == -INFINITY) {
-        result.lse = base * ATTN_LN_2 + logf(sum);
+        result.lse = base + logf(sum);
     } else {
-        const float sink_log2 = sink * ATTN_LOG2_E;
-        const float top = base > sink_log2 ? base : sink_log2;
-        const float keys = sum * exp2f(base - top);
-        const float total = keys + exp2f(sink_log2 - top);
+        const float top = base > sink ? base : sink;
+        const float keys = sum * expf(base - top);
+        const float total = keys + expf(sink - top);
         result.share = keys / total;
-        result.lse = top * ATTN_LN_2 + logf(total);
+        result.lse = top + logf(total);
     }
     return result;
 }

@@ -43,7 +43,7 @@ typedef struct attn_cpu_forward_layout {
     int64_t part_rows;    // rows of all partial results of one split; 0 with one split
 } attn_cpu_forward_layout_t;
 
-// What a partial result has beside its o: the maximum in base 2, and relative to it the sum of the
+// What a partial result has beside its o: the maximum, and relative to it the sum of the
 // weights and the divisor of o, which differ where the weights were rounded before they met V.
 #define ATTN_CPU_PART_STATS 3
 

@@ -3,15 +3,15 @@
 // kept transposed:
 //
 //   Q^T (d_qk, PANEL)        S^T (keys, PANEL) = K Q^T
-//   P^T = exp2(S^T - max)    O^T (d_v, PANEL) += V^T P^T
+//   P^T = exp(S^T - max)     O^T (d_v, PANEL) += V^T P^T
 //
 // so that maximum, sum and masks are lane-wise, K and V need no packing, and both products are
-// gemm() of gemm_tmpl.h. Scores are in base 2: Q is multiplied by scale * log2(e) when loaded, so
-// equal scores give a difference of exactly 0.
+// gemm() of gemm_tmpl.h. Q is multiplied by the scale when loaded; equal scores give a difference
+// of exactly 0 and so a weight of exactly 1.
 //
 // A task loops over tiles of keys outside and its panels inside: a tile that must be converted is
 // converted once per task. The running maximum of a lane is only moved when it grows by more than
-// RESCALE_LOG2; the sum is consistent with the maximum in use, so the result is exact
+// RESCALE; the sum is consistent with the maximum in use, so the result is exact
 // (FlashAttention-4 does the same per row).
 //
 // Hidden elements are selected away, never multiplied: their score is -inf whatever K holds. A row
@@ -100,8 +100,8 @@ static void softmax_tile(const forward_state_t *state, const forward_panel_t *pa
     vf sum1 = vf_load(panel->sum + VF_LANES);
     for (int64_t n = 0; n < step->count; n++) {
         float *at = score + n * PANEL;
-        const vf p0 = vf_exp2(vf_sub(vf_load(at), max0));
-        const vf p1 = vf_exp2(vf_sub(vf_load(at + VF_LANES), max1));
+        const vf p0 = vf_exp(vf_sub(vf_load(at), max0));
+        const vf p1 = vf_exp(vf_sub(vf_load(at + VF_LANES), max1));
         sum0 = vf_add(sum0, p0);
         sum1 = vf_add(sum1, p1);
         vf_store(at, p0);

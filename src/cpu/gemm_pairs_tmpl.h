@@ -1,7 +1,8 @@
-// The matrix product on bfloat16 pairs, for instruction sets with a pair dot product (VF_HAS_BF16_DOT): gemm_tmpl.h's shape with
-// every step of the sum two terms long,
+// The matrix product on bfloat16 pairs, for instruction sets with a pair dot product
+// (VF_HAS_BF16_DOT): gemm_tmpl.h's shape with every step of the sum two terms long,
 //
-//   C[i][0..PANEL) = (accumulate ? C[i] : 0) + sum_k A(i, k).low * B[k][0..PANEL).low + A(i, k).high * B[k][0..PANEL).high
+//   C[i][0..PANEL) = (accumulate ? C[i] : 0) + sum_k A(i, k).low * B[k][0..PANEL).low + A(i,
+//   k).high * B[k][0..PANEL).high
 //
 // where A and B hold pairs of bfloat16 as uint32 (low half: the even term) and C is fp32.
 #ifndef ATTN_CPU_GEMM_PAIRS_TMPL_H

@@ -1,4 +1,4 @@
-// exp2, tanh and the like on vectors, from the operations of a simd_*.h.
+// exp, tanh and the like on vectors, from the operations of a simd_*.h.
 #ifndef ATTN_CPU_MATH_TMPL_H
 #define ATTN_CPU_MATH_TMPL_H
 
@@ -36,6 +36,18 @@ static inline vf vf_exp2_coarse(vf x)
     p = vf_fma(p, f, vf_set1(ATTN_EXP2_D4_C1));
     p = vf_fma(p, f, vf_set1(1.0f));
     return vf_scale2(p, n);
+}
+
+// e^x for x <= 0 or so, and exactly 1 at 0. The product with log2(e) is rounded: the relative error
+// grows with |x| to 1e-5 where e^x underflows.
+static inline vf vf_exp(vf x)
+{
+    return vf_exp2(vf_mul(x, vf_set1(ATTN_LOG2_E)));
+}
+
+static inline vf vf_exp_coarse(vf x)
+{
+    return vf_exp2_coarse(vf_mul(x, vf_set1(ATTN_LOG2_E)));
 }
 
 // tanh x, relative error below 4 ulp. Below 0.625 the odd polynomial of Cephes' tanhf (S. L.

@@ -43,7 +43,7 @@ static float merge_row(const attn_cpu_forward_t *run, int64_t part, float *row, 
             continue;
         }
         // A sum of NaN alone has no maximum.
-        const float weight = stat[0] == -INFINITY ? 1.0f : exp2f(stat[0] - base);
+        const float weight = stat[0] == -INFINITY ? 1.0f : expf(stat[0] - base);
         const float *o = run->part_o + (s * rows + part) * d_v;
         total += weight * stat[1];
         divisor += weight * stat[2];

@@ -1,6 +1,7 @@
-// delta[i] = rowsum(do[i] * o[i]) - dlse[i] is what softmax's normalisation takes from every weight's gradient of row i
-// (FlashAttention-2, algorithm 2, line 4; the lse's own gradient joins it there). A sink is one more weight of the row with the
-// constant value 0, so its gradient is exp(sink - lse) * (0 - delta), summed over all rows of its head.
+// delta[i] = rowsum(do[i] * o[i]) - dlse[i] is what softmax's normalisation takes from every
+// weight's gradient of row i (FlashAttention-2, algorithm 2, line 4; the lse's own gradient joins
+// it there). A sink is one more weight of the row with the constant value 0, so its gradient is
+// exp(sink - lse) * (0 - delta), summed over all rows of its head.
 #include "preprocess.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-// Fills the add and keep tiles of score_tile.h. Scalar code: it runs for masked or modified tiles only, once per element, next
-// to the 2 * (d_qk + d_v) multiply-adds that the element costs anyway.
+// Fills the add and keep tiles of score_tile.h. Scalar code: it runs for masked or modified tiles
+// only, once per element, next to the 2 * (d_qk + d_v) multiply-adds that the element costs anyway.
 #include "score_tile.h"
 
 #include <math.h>

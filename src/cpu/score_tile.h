@@ -1,13 +1,13 @@
-// The part of the score formula that belongs to an element (b, h, i, j) and not to a dot product: bias, ALiBi, mask tensor,
-// block lists, the row's interval of keys, dropout. Forward and backward need it with different lanes, so it is made as plain
-// fp32 tiles that both add and multiply:
+// The part of the score formula that belongs to an element (b, h, i, j) and not to a dot product:
+// bias, ALiBi, mask tensor, block lists, the row's interval of keys, dropout. Forward and backward
+// need it with different lanes, so it is made as plain fp32 tiles that both add and multiply:
 //
 //   add[i][j]  = bias - slope * |i + offset - j|, or -inf where the mask hides the element
 //   keep[i][j] = what dropout multiplies the weight by: 0 or 1 / keep
 //
-// A vector kernel does s = softcap(scale * dot) + add and treats add == -inf as hidden by selection, never by arithmetic, so
-// that NaN in hidden keys stays there. Problems with intervals alone (causal, windows, lengths) need no tile: kernels compare
-// key indices.
+// A vector kernel does s = softcap(scale * dot) + add and treats add == -inf as hidden by
+// selection, never by arithmetic, so that NaN in hidden keys stays there. Problems with intervals
+// alone (causal, windows, lengths) need no tile: kernels compare key indices.
 #ifndef ATTN_CPU_SCORE_TILE_H
 #define ATTN_CPU_SCORE_TILE_H
 
@@ -50,8 +50,8 @@ static inline int attn_cpu_score_has_keep(const attn_desc_t *desc)
 attn_cpu_score_t attn_cpu_score_make(const attn_desc_t *desc, const attn_forward_args_t *args,
                                      const attn_sequence_t *seq, int64_t b, int64_t h);
 
-// Fills both tiles for rows [i_begin, i_begin + rows) and keys [j_begin, j_begin + keys), all of them within the sequence's
-// rows_q and rows_kv.
+// Fills both tiles for rows [i_begin, i_begin + rows) and keys [j_begin, j_begin + keys), all of
+// them within the sequence's rows_q and rows_kv.
 void attn_cpu_score_tile(const attn_cpu_score_t *score, int64_t i_begin, int64_t rows,
                          int64_t j_begin, int64_t keys, const attn_cpu_score_out_t *out);
 

@@ -67,10 +67,10 @@ static void load_modifiers(const forward_state_t *state, const forward_panel_t *
     }
 }
 
-// From the argument of tanh to scores in base 2. count is a multiple of VF_LANES.
+// From the argument of tanh to scores. count is a multiple of VF_LANES.
 static void cap_scores(const forward_state_t *state, float *score, int64_t count)
 {
-    const vf cap = vf_set1(state->desc->softcap * ATTN_LOG2_E);
+    const vf cap = vf_set1(state->desc->softcap);
     for (int64_t at = 0; at < count; at += VF_LANES) {
         vf_store(score + at, vf_mul(vf_tanh(vf_load(score + at)), cap));
     }
@@ -78,11 +78,10 @@ static void cap_scores(const forward_state_t *state, float *score, int64_t count
 
 static void add_terms(float *score, const float *add, int64_t count)
 {
-    const vf log2_e = vf_set1(ATTN_LOG2_E);
     const vf hidden = vf_set1(-INFINITY);
     for (int64_t at = 0; at < count; at += VF_LANES) {
         const vf term = vf_load(add + at);
-        const vf s = vf_fma(term, log2_e, vf_load(score + at));
+        const vf s = vf_add(term, vf_load(score + at));
         vf_store(score + at, vf_select(vf_eq(term, hidden), hidden, s));
     }
 }
@@ -138,7 +137,7 @@ static vf move_maximum(float *maximum, vf tile_maximum, vf threshold, vf *factor
     *scales_out = 0;
     const vm started = vm_and(grows, vf_lt(lowest, old));
     if (vm_any(started)) {
-        const vf factor = vf_exp2(vf_sub(old, used));
+        const vf factor = vf_exp(vf_sub(old, used));
         *factor_out = vf_select(started, factor, vf_set1(1.0f));
         *scales_out = 1;
     }
@@ -155,7 +154,7 @@ static void find_maximum(const forward_state_t *state, const forward_panel_t *pa
         max0 = vf_max(vf_load(state->score + n * PANEL), max0);
         max1 = vf_max(vf_load(state->score + n * PANEL + VF_LANES), max1);
     }
-    const vf threshold = vf_set1(state->rescale_log2);
+    const vf threshold = vf_set1(state->rescale);
     vf factor0;
     vf factor1;
     int scales0;
