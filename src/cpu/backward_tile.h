@@ -18,8 +18,8 @@
 //
 // Odd ends are filled with zeros.
 //
-//   S  = q x k_t        dP = dout x v_t      p = exp(S - lse),  ds = p * (dP - delta)   keys are lanes
-//   dv_t += dout^T x p  dk_t += q^T x ds     dq += ds x k_rows      shaped like v_t, k_t, q
+//   S  = q x k_t        dP = dout x v_t      p = exp(S - lse), ds = p * (dP - delta)
+//   dv_t += dout^T x p  dk_t += q^T x ds     dq += ds x k_rows; shaped like v_t, k_t, q
 #ifndef ATTN_CPU_BACKWARD_TILE_H
 #define ATTN_CPU_BACKWARD_TILE_H
 
