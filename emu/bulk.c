@@ -17,6 +17,7 @@ static void check_range(const char *instruction, uint64_t first, uint64_t second
 static void load_into(struct cta *cta, uint32_t dst, const void *src, uint32_t bytes, uint32_t bar)
 {
     struct mbarrier *barrier = mbarrier_find(bar, "cp.async.bulk", true);
+    barrier->load_phase_plus_1 = barrier->phase + 1;
     uint32_t agent = agent_mbarrier(cta, (uint32_t)(barrier - cta->mbarriers));
     uint32_t epoch = ++barrier->transfers;
     check_write(cta, dst, bytes, (struct access){ACCESS_BULK_LOAD, agent, epoch, true});
@@ -100,7 +101,7 @@ void bulk_store_start(struct transfer *transfer)
     transfer->group = fiber->bulk.committed;
     fiber->bulk.open++;
     check_read(cta, transfer->smem_addr, transfer->bytes,
-               (struct access){transfer->map ? ACCESS_TMA_STORE : ACCESS_BULK_STORE,
+               (struct access){transfer->is_box ? ACCESS_TMA_STORE : ACCESS_BULK_STORE,
                                transfer->agent, transfer->epoch, true});
     transfer_start(transfer);
 }

@@ -247,6 +247,7 @@ static void wait_end(struct mbarrier *barrier)
 {
     struct fiber *fiber = current_fiber();
     clock_acquire(&barrier->meeting);
+    barrier->waited_phases = barrier->phase;
     if (checking()) {
         barrier->seen[fiber->thread].phase_plus_1 = barrier->phase + 1;
         barrier->seen[fiber->thread].epoch = fiber->clocks.before[fiber->agent];

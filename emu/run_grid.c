@@ -1,6 +1,7 @@
 // A launch: checks what it asks for, makes the machine, and gives each slot of it one cluster of
 // the grid after the other.
 #include "state.h"
+#include <assert.h>
 #include <stdlib.h>
 
 struct machine machine;
@@ -175,14 +176,25 @@ bool next_cluster(struct cluster *cluster)
     return true;
 }
 
+static void mbarrier_end_checks(const struct cta *cta, const struct mbarrier *barrier)
+{
+    if (barrier->load_phase_plus_1 > barrier->waited_phases) {
+        emu_fail(
+            EMU_FAULT,
+            "CTA (%u,%u,%u) ended, but nobody waited for the last load on mbarrier 0x%x; it may "
+            "arrive in the shared memory of the next CTA",
+            cta->block[0], cta->block[1], cta->block[2], barrier->addr);
+    }
+    if (barrier->tx_bytes) {
+        emu_fail(EMU_FAULT, "CTA (%u,%u,%u) ended while mbarrier 0x%x expects %d bytes",
+                 cta->block[0], cta->block[1], cta->block[2], barrier->addr, barrier->tx_bytes);
+    }
+}
+
 static void cta_end_checks(const struct cta *cta)
 {
     for (uint32_t i = 0; i < cta->mbarrier_count; i++) {
-        if (cta->mbarriers[i].tx_bytes) {
-            emu_fail(EMU_FAULT, "CTA (%u,%u,%u) ended while mbarrier 0x%x expects %d bytes",
-                     cta->block[0], cta->block[1], cta->block[2], cta->mbarriers[i].addr,
-                     cta->mbarriers[i].tx_bytes);
-        }
+        mbarrier_end_checks(cta, &cta->mbarriers[i]);
     }
     for (uint32_t i = 0; i < NAMED_BARRIERS; i++) {
         if (cta->named[i].arrived) {
@@ -193,17 +205,13 @@ static void cta_end_checks(const struct cta *cta)
     }
 }
 
+// A load still in flight was not waited for, and a store would have failed its thread.
 void finish_cluster(struct cluster *cluster)
 {
-    if (cluster->transfer_count) {
-        emu_fail(EMU_FAULT,
-                 "the CTA ended while a %s shared memory 0x%x was in flight; nobody waited for it",
-                 cluster->transfers[0].kind == TRANSFER_LOAD ? "load into" : "store from",
-                 cluster->transfers[0].smem_addr);
-    }
     for (uint32_t r = 0; r < machine.cluster_size; r++) {
         cta_end_checks(&cluster->ctas[r]);
     }
+    assert(machine.failed || cluster->transfer_count == 0);
     cluster->active = false;
 }
 

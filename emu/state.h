@@ -77,8 +77,10 @@ struct mbarrier {
     uint32_t pending;
     uint32_t phase;
     int32_t tx_bytes;
-    uint32_t transfers; // started on it so far: the epoch of its agent
-    bool fenced;        // its init, towards the async proxy and the cluster
+    uint32_t transfers;         // started on it so far: the epoch of its agent
+    uint32_t load_phase_plus_1; // of the last load started
+    uint32_t waited_phases;     // how many phases somebody has seen the end of
+    bool fenced;                // its init, towards the async proxy and the cluster
     uint32_t init_agent;
     uint32_t init_epoch;
     struct meeting meeting;
@@ -304,7 +306,10 @@ struct transfer {
     uint32_t epoch;
     uint32_t group; // stores
     uint32_t bytes;
-    const tensor_map *map; // boxes; NULL: a range
+    // a box, with a copy of the map, as the issuing thread and its parameters may be gone; else a
+    // range
+    bool is_box;
+    tensor_map map;
     int32_t coordinates[5];
     uint8_t *global; // ranges: global memory, or the source's shared memory
     emu_element element;

@@ -132,7 +132,7 @@ static void move_row(const struct transfer *t, const struct map *m, uint8_t *row
 
 void tma_move_box(const struct transfer *t)
 {
-    struct map m = map_of(t->map);
+    struct map m = map_of(&t->map);
     uint32_t row_bytes = m.box[0] * element_bytes((emu_element)m.element);
     uint32_t rows = box_bytes(&m) / row_bytes;
     for (uint32_t r = 0; r < rows; r++) {
@@ -169,6 +169,7 @@ static void load_into(struct cta *cta, uint32_t dst, const tensor_map *map, uint
                       uint32_t bar, const int32_t *c)
 {
     struct mbarrier *barrier = mbarrier_find(bar, "TMA load", true);
+    barrier->load_phase_plus_1 = barrier->phase + 1;
     struct transfer transfer = {.kind = TRANSFER_LOAD,
                                 .cta = cta,
                                 .smem_addr = dst,
@@ -176,7 +177,8 @@ static void load_into(struct cta *cta, uint32_t dst, const tensor_map *map, uint
                                 .agent = agent_mbarrier(cta, (uint32_t)(barrier - cta->mbarriers)),
                                 .epoch = ++barrier->transfers,
                                 .bytes = bytes,
-                                .map = map};
+                                .is_box = true,
+                                .map = *map};
     memcpy(transfer.coordinates, c, sizeof transfer.coordinates);
     check_write(cta, dst, bytes,
                 (struct access){ACCESS_TMA_LOAD, transfer.agent, transfer.epoch, true});
@@ -239,7 +241,8 @@ static void store(transfer_kind kind, uint32_t rank, const tensor_map *map, uint
     struct transfer transfer = {.kind = kind,
                                 .smem_addr = src,
                                 .bytes = box_bytes(&m),
-                                .map = map,
+                                .is_box = true,
+                                .map = *map,
                                 .element = (emu_element)m.element};
     memcpy(transfer.coordinates, c, sizeof transfer.coordinates);
     bulk_store_start(&transfer);

@@ -21,7 +21,7 @@ static void move_bytes(const struct transfer *transfer)
 
 static void finish(const struct transfer *transfer)
 {
-    if (transfer->map) {
+    if (transfer->is_box) {
         tma_move_box(transfer);
     } else {
         move_bytes(transfer);

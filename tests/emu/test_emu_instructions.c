@@ -1,0 +1,446 @@
+// Each family of instructions in a kernel of a few lines: what it computes, where it puts things.
+#include "small_kernel.h"
+
+#include "../../src/device/common/descriptor.h"
+#include "../../src/device/ptx/barrier.h"
+#include "../../src/device/ptx/bulk.h"
+#include "../../src/device/ptx/cluster.h"
+#include "../../src/device/ptx/fence.h"
+#include "../../src/device/ptx/math_ops.h"
+#include "../../src/device/ptx/matrix.h"
+#include "../../src/device/ptx/mbarrier.h"
+#include "../../src/device/ptx/memory_ops.h"
+#include "../../src/device/ptx/register.h"
+#include "../../src/device/ptx/tma.h"
+#include "../../src/device/ptx/warp.h"
+#include "../../src/device/ptx/wgmma.h"
+#include <math.h>
+#include <stdlib.h>
+
+// One barrier at the start of shared memory, ready for use; data from DATA on.
+enum { BAR = 0, DATA = 1024 };
+
+static uint32_t barrier_ready(uint32_t count)
+{
+    uint32_t smem = dynamic_smem();
+    if (thread_idx() == 0) {
+        mbarrier_init(smem + BAR, count);
+        fence_mbarrier_init();
+    }
+    cta_sync();
+    return smem;
+}
+
+static void put(uint32_t i, uint32_t value)
+{
+    st_global_u32(&output[i], value);
+}
+
+// ---- warp
+
+static void kernel_warp(const void *params)
+{
+    (void)params;
+    uint32_t lane = thread_idx();
+    put(lane, shuffle_xor_u32(lane, 5));
+    put(32 + lane, shuffle_up_u32(lane, 3));
+    put(64 + lane, shuffle_down_u32(lane, 3));
+    put(96 + lane, shuffle_idx_u32(lane, 31 - lane));
+    put(128 + lane, vote_ballot(lane % 3 == 0));
+    put(160 + lane, vote_any(lane == 9) + 2 * vote_all(lane < 32) + 4 * vote_any(lane > 40) +
+                        8 * vote_all(lane != 9));
+    put(192 + lane, reduce_add_u32(lane));
+    put(224 + lane, (uint32_t)shuffle_xor_f32((float)lane * 0.5f, 1) + elect_one() * 1000);
+}
+
+static void test_warp(void **state)
+{
+    (void)state;
+    expect_ok(kernel_warp, 32);
+    for (uint32_t lane = 0; lane < 32; lane++) {
+        assert_int_equal(output[lane], lane ^ 5);
+        assert_int_equal(output[32 + lane], lane < 3 ? lane : lane - 3);
+        assert_int_equal(output[64 + lane], lane > 28 ? lane : lane + 3);
+        assert_int_equal(output[96 + lane], 31 - lane);
+        assert_int_equal(output[128 + lane], 0x49249249);
+        assert_int_equal(output[160 + lane], 3);
+        assert_int_equal(output[192 + lane], 496);
+        assert_int_equal(output[224 + lane], (lane ^ 1) / 2 + (lane == 0 ? 1000 : 0));
+    }
+}
+
+// ---- matrix: through shared memory and back, in all forms
+
+static void kernel_matrix(const void *params)
+{
+    (void)params;
+    uint32_t lane = thread_idx();
+    uint32_t tiles = dynamic_smem() + DATA; // tile i, row j at 128 i + 16 j
+    uint32_t r[4] = {lane, 100 + lane, 200 + lane, 300 + lane};
+    stmatrix_x4(tiles + lane * 16, r);
+    warp_sync();
+    for (uint32_t i = 0; i < 4; i++) {
+        put(lane * 4 + i, ld_shared_u32(tiles + lane * 16 + i * 4));
+    }
+    ldmatrix_x4_trans(r, tiles + lane * 16);
+    for (uint32_t i = 0; i < 4; i++) {
+        put(128 + lane * 4 + i, r[i]);
+    }
+    warp_sync();
+    stmatrix_x4_trans(tiles + lane * 16, r);
+    warp_sync();
+    ldmatrix_x4(r, tiles + lane * 16);
+    for (uint32_t i = 0; i < 4; i++) {
+        put(256 + lane * 4 + i, r[i]);
+    }
+    ldmatrix_x1(r, tiles + 128 + lane % 8 * 16);
+    ldmatrix_x2(r + 1, tiles + 256 + lane % 16 * 16);
+    for (uint32_t i = 0; i < 3; i++) {
+        put(384 + lane * 4 + i, r[i]);
+    }
+}
+
+static void test_matrix(void **state)
+{
+    (void)state;
+    expect_ok(kernel_matrix, 32);
+    for (uint32_t lane = 0; lane < 32; lane++) {
+        for (uint32_t i = 0; i < 4; i++) {
+            // row `lane % 8` of tile `lane / 8` was written by lanes 4 (lane % 8) + i
+            assert_int_equal(output[lane * 4 + i], lane / 8 * 100 + lane % 8 * 4 + i);
+            // transposed: rows 2 (lane % 4), + 1 of column lane / 4, which is half lane / 4 % 2 of
+            // word lane / 8
+            uint32_t low = i * 100 + lane % 4 * 8 + lane / 8;
+            uint32_t high = low + 4;
+            uint32_t want = lane / 4 % 2 ? 0 : low | high << 16; // the high halves are all 0
+            assert_int_equal(output[128 + lane * 4 + i], want);
+            assert_int_equal(output[256 + lane * 4 + i], i * 100 + lane);
+        }
+        for (uint32_t i = 0; i < 3; i++) {
+            assert_int_equal(output[384 + lane * 4 + i], (i + 1) * 100 + lane);
+        }
+    }
+}
+
+// ---- TMA: every rank and swizzle, boxes that hang over on both sides
+
+enum { TMA_RANK_MAX = 5 };
+
+struct tma_job {
+    tensor_map in;
+    tensor_map out;
+    uint32_t rank;
+    uint32_t bytes;
+    int32_t c[TMA_RANK_MAX];
+    int reduce;
+};
+
+static void start_load(const struct tma_job *job, uint32_t dst, uint32_t bar)
+{
+    const int32_t *c = job->c;
+    switch (job->rank) {
+    case 2: tma_load_2d(dst, &job->in, bar, c[0], c[1]); break;
+    case 3: tma_load_3d(dst, &job->in, bar, c[0], c[1], c[2]); break;
+    case 4: tma_load_4d(dst, &job->in, bar, c[0], c[1], c[2], c[3]); break;
+    default: tma_load_5d(dst, &job->in, bar, c[0], c[1], c[2], c[3], c[4]); break;
+    }
+}
+
+static void start_store(const struct tma_job *job, uint32_t src)
+{
+    const int32_t *c = job->c;
+    switch (job->rank + (job->reduce ? 10u : 0u)) {
+    case 2: tma_store_2d(&job->out, src, c[0], c[1]); break;
+    case 3: tma_store_3d(&job->out, src, c[0], c[1], c[2]); break;
+    case 4: tma_store_4d(&job->out, src, c[0], c[1], c[2], c[3]); break;
+    case 5: tma_store_5d(&job->out, src, c[0], c[1], c[2], c[3], c[4]); break;
+    case 12: tma_reduce_add_2d(&job->out, src, c[0], c[1]); break;
+    case 13: tma_reduce_add_3d(&job->out, src, c[0], c[1], c[2]); break;
+    case 14: tma_reduce_add_4d(&job->out, src, c[0], c[1], c[2], c[3]); break;
+    default: tma_reduce_add_5d(&job->out, src, c[0], c[1], c[2], c[3], c[4]); break;
+    }
+}
+
+static void kernel_tma(const void *params)
+{
+    const struct tma_job *job = params;
+    uint32_t smem = barrier_ready(1);
+    if (thread_idx() == 0) {
+        tma_prefetch_map(&job->in);
+        mbarrier_arrive_expect_tx(smem + BAR, job->bytes);
+        start_load(job, smem + DATA, smem + BAR);
+    }
+    mbarrier_wait(smem + BAR, 0);
+    for (uint32_t i = thread_idx(); i < job->bytes / 4; i += 32) {
+        put(2048 + i, ld_shared_u32(smem + DATA + 4 * i));
+    }
+    cta_sync();
+    if (thread_idx() == 0) {
+        start_store(job, smem + DATA);
+        bulk_commit_group();
+        bulk_wait_group(0);
+    }
+}
+
+static const uint32_t TMA_DIMS[TMA_RANK_MAX] = {12, 5, 3, 2, 3};
+static const uint32_t TMA_BOX[TMA_RANK_MAX] = {8, 4, 2, 2, 2};
+static const int32_t TMA_AT[TMA_RANK_MAX] = {8, -1, 2, 1, -1}; // over the edge in every dimension
+
+// Index of the element in the tensor, or -1 outside; `i` counts through the box.
+static int64_t element_of(uint32_t rank, uint32_t i)
+{
+    int64_t index = 0;
+    int64_t stride = 1;
+    bool inside = true;
+    for (uint32_t dim = 0; dim < rank; dim++) {
+        int64_t c = TMA_AT[dim] + (int64_t)(i % TMA_BOX[dim]);
+        i /= TMA_BOX[dim];
+        inside = inside && c >= 0 && c < (int64_t)TMA_DIMS[dim];
+        index += c * stride;
+        stride *= TMA_DIMS[dim];
+    }
+    return inside ? index : -1;
+}
+
+static void run_tma(uint32_t rank, emu_swizzle swizzle, int reduce)
+{
+    struct tma_job job = {.rank = rank, .bytes = 4, .reduce = reduce};
+    struct emu_tensor tensor = {
+        .data = input, .element = EMU_U32, .rank = rank, .swizzle = swizzle};
+    uint64_t stride = 4;
+    for (uint32_t dim = 0; dim < rank; dim++) {
+        tensor.dims[dim] = TMA_DIMS[dim];
+        tensor.box[dim] = TMA_BOX[dim];
+        stride *= TMA_DIMS[dim];
+        if (dim + 1 < rank) {
+            tensor.strides_bytes[dim] = stride;
+        }
+        job.bytes *= TMA_BOX[dim];
+        job.c[dim] = TMA_AT[dim];
+    }
+    assert_null(emu_tensor_map_encode(&job.in, &tensor));
+    tensor.data = output;
+    assert_null(emu_tensor_map_encode(&job.out, &tensor));
+    struct emu_launch launch = small_launch(kernel_tma, 32);
+    launch.params = &job;
+    struct emu_result result;
+    launch.async = reduce ? EMU_RANDOM : EMU_LATE;
+    if (emu_launch(&launch, &result) != EMU_OK) {
+        fail_msg("rank %u swizzle %d: %s", rank, (int)swizzle, result.text);
+    }
+    uint32_t touched = 0;
+    static const uint32_t masks[] = {0, 1, 3, 7};
+    for (uint32_t i = 0; i < job.bytes / 4; i++) {
+        uint32_t addr = 1024 + DATA + 4 * i;
+        uint32_t moved = addr ^ ((addr >> 7 & masks[swizzle]) << 4);
+        int64_t element = element_of(rank, i);
+        assert_int_equal(output[2048 + (moved - 1024 - DATA) / 4],
+                         element < 0 ? 0 : input[element]);
+        if (element >= 0) {
+            // the output was all ones: -1 as a number
+            assert_int_equal(output[element], reduce ? input[element] - 1 : input[element]);
+            touched++;
+        }
+    }
+    uint32_t elements = (uint32_t)(stride / 4);
+    uint32_t changed = 0;
+    for (uint32_t i = 0; i < elements; i++) {
+        changed += output[i] != 0xffffffff;
+    }
+    assert_true(touched > 0);
+    assert_int_equal(changed, touched);
+}
+
+static void test_tma_ranks_and_swizzles(void **state)
+{
+    (void)state;
+    for (uint32_t rank = 2; rank <= 5; rank++) {
+        for (int swizzle = EMU_SWIZZLE_NONE; swizzle <= EMU_SWIZZLE_128; swizzle++) {
+            run_tma(rank, (emu_swizzle)swizzle, 0);
+            run_tma(rank, (emu_swizzle)swizzle, 1);
+        }
+    }
+}
+
+// ---- bulk copies and reductions
+
+static void kernel_bulk(const void *params)
+{
+    (void)params;
+    uint32_t smem = barrier_ready(1);
+    if (thread_idx() == 0) {
+        mbarrier_expect_tx(smem + BAR, 256);
+        mbarrier_arrive(smem + BAR);
+        bulk_load(smem + DATA, input, 256, smem + BAR);
+    }
+    while (!mbarrier_try_wait(smem + BAR, 0)) {
+    }
+    if (thread_idx() == 0) {
+        bulk_store(output, smem + DATA, 256);
+        bulk_commit_group();
+        bulk_store(output + 64, smem + DATA, 256);
+        bulk_commit_group();
+        bulk_wait_group_read(1);
+        bulk_wait_group(0);
+    }
+    cta_sync();
+    st_shared_f32(smem + DATA + 4 * thread_idx(), 0.25f);
+    st_shared_u32(smem + DATA + 256 + 4 * thread_idx(), pack_bf16x2(1.0f, 2.0f));
+    st_shared_u32(smem + DATA + 512 + 4 * thread_idx(), pack_f16x2(-1.0f, 3.0f));
+    st_global_f32(&output[128 + thread_idx()], (float)thread_idx());
+    st_global_u32(&output[160 + thread_idx()], pack_bf16x2(8.0f, 16.0f));
+    st_global_u32(&output[192 + thread_idx()], pack_f16x2(8.0f, 16.0f));
+    fence_proxy_async();
+    cta_sync();
+    if (thread_idx() == 0) {
+        bulk_reduce_add_f32(output + 128, smem + DATA, 128);
+        bulk_reduce_add_bf16(output + 160, smem + DATA + 256, 128);
+        bulk_reduce_add_f16(output + 192, smem + DATA + 512, 128);
+        bulk_commit_group();
+        bulk_wait_group(0);
+    }
+}
+
+static void test_bulk(void **state)
+{
+    (void)state;
+    expect_ok(kernel_bulk, 32);
+    assert_memory_equal(output, input, 256);
+    assert_memory_equal(output + 64, input, 256);
+    for (uint32_t i = 0; i < 32; i++) {
+        float sum;
+        memcpy(&sum, &output[128 + i], sizeof sum);
+        assert_true(sum == (float)i + 0.25f);
+        assert_int_equal(output[160 + i], pack_bf16x2(9.0f, 18.0f));
+        assert_int_equal(output[192 + i], pack_f16x2(7.0f, 19.0f));
+    }
+}
+
+// ---- clusters: multicast, remote arrivals, copies between CTAs, distributed shared memory
+
+static void kernel_cluster(const void *params)
+{
+    (void)params;
+    uint32_t smem = barrier_ready(1);
+    uint32_t rank = cluster_rank();
+    uint32_t size = cluster_size();
+    uint32_t next = (rank + 1) % size;
+    cluster_arrive();
+    cluster_wait();
+    if (thread_idx() == 0) {
+        mbarrier_arrive_expect_tx(smem + BAR, 64);
+    }
+    cluster_arrive();
+    cluster_wait();
+    if (rank == 0 && thread_idx() == 0) {
+        bulk_load_multicast(smem + DATA, input, 64, smem + BAR, (1u << size) - 1);
+    }
+    mbarrier_wait(smem + BAR, 0);
+    if (thread_idx() < 16) {
+        put(rank * 64 + thread_idx(), ld_shared_u32(smem + DATA + 4 * thread_idx()));
+    }
+    // Each CTA sends its neighbour 16 words through the async proxy, and one word by a plain store.
+    if (thread_idx() < 16) {
+        st_shared_u32(smem + DATA + 64 + 4 * thread_idx(), rank * 1000 + thread_idx());
+    }
+    fence_proxy_async();
+    cluster_arrive(); // everybody's barrier is in its second phase
+    cluster_wait();
+    if (thread_idx() == 0) {
+        uint32_t bar = cluster_map(smem + BAR, next);
+        mbarrier_arrive_expect_tx_cluster(bar, 64);
+        bulk_copy_cluster(cluster_map(smem + DATA + 128, next), smem + DATA + 64, 64, bar);
+        st_cluster_u32(cluster_map(smem + DATA + 256, next), rank + 7);
+    }
+    mbarrier_wait_cluster(smem + BAR, 1);
+    if (thread_idx() < 16) {
+        put(rank * 64 + 16 + thread_idx(), ld_shared_u32(smem + DATA + 128 + 4 * thread_idx()));
+    }
+    cluster_arrive();
+    cluster_wait();
+    if (thread_idx() == 0) {
+        put(rank * 64 + 32, ld_shared_u32(smem + DATA + 256));
+        put(rank * 64 + 33, ld_cluster_u32(cluster_map(smem + DATA + 256, next)));
+        put(rank * 64 + 34, block_idx_x());
+    }
+    cluster_arrive();
+    cluster_wait();
+}
+
+static void test_cluster(void **state)
+{
+    (void)state;
+    for (uint32_t size = 2; size <= 16; size *= 2) {
+        struct emu_launch launch = small_launch(kernel_cluster, 32);
+        launch.cluster = size;
+        launch.grid[0] = 2 * size;
+        launch.resident = 2;
+        expect_ok_launch(launch);
+        for (uint32_t rank = 0; rank < size; rank++) {
+            const uint32_t *out = output + rank * 64;
+            uint32_t before = (rank + size - 1) % size;
+            assert_memory_equal(out, input, 64);
+            for (uint32_t i = 0; i < 16; i++) {
+                assert_int_equal(out[16 + i], before * 1000 + i);
+            }
+            assert_int_equal(out[32], before + 7);
+            assert_int_equal(out[33], rank + 7);
+            assert_int_equal(out[34] % size, rank);
+        }
+    }
+}
+
+// ---- CTAs that wait for each other
+
+static void kernel_semaphore(const void *params)
+{
+    (void)params;
+    if (thread_idx() == 0) {
+        while (ld_acquire_gpu_u32(&output[0]) != grid_dim_x() - 1 - block_idx_x()) {
+        }
+        put(1 + block_idx_x(), atom_global_add_u32(&output[100], 1));
+        red_release_gpu_add_u32(&output[0], 1);
+    }
+}
+
+static void test_resident_ctas(void **state)
+{
+    (void)state;
+    struct emu_launch launch = small_launch(kernel_semaphore, 32);
+    launch.grid[0] = 6;
+    launch.resident = 6;
+    output[0] = 0;
+    output[100] = 0;
+    struct emu_result result;
+    if (emu_launch(&launch, &result) != EMU_OK) {
+        fail_msg("%s", result.text);
+    }
+    for (uint32_t i = 0; i < 6; i++) {
+        assert_int_equal(output[1 + i], 5 - i);
+    }
+}
+
+// Two slots are too few for six CTAs of which the last must go first.
+static void test_too_few_resident(void **state)
+{
+    (void)state;
+    struct emu_launch launch = small_launch(kernel_semaphore, 32);
+    launch.grid[0] = 6;
+    launch.resident = 2;
+    output[0] = 0;
+    expect_error_launch(launch, EMU_DEADLOCK, "polls memory");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_warp),
+        cmocka_unit_test(test_matrix),
+        cmocka_unit_test(test_tma_ranks_and_swizzles),
+        cmocka_unit_test(test_bulk),
+        cmocka_unit_test(test_cluster),
+        cmocka_unit_test(test_resident_ctas),
+        cmocka_unit_test(test_too_few_resident),
+    };
+    return cmocka_run_group_tests_name("emu_instructions", tests, NULL, NULL);
+}

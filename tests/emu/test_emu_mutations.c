@@ -1,0 +1,199 @@
+// Does the emulator notice? Every synchronisation call of the attention kernel is deleted in turn,
+// and known mistakes are seeded: each must be reported, in words that name it, or stand on the list
+// of those that do no harm, with the reason.
+#include "mutate.h"
+
+#include "../../examples/ladder/hopper_attention.c"
+
+#include "attention_fixture.h"
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+// Enough key blocks for the rings to turn over twice, ragged ends, a mask.
+static const struct attention_case CASE = {.b = 1, .h = 1, .s_q = 200, .s_kv = 700, .causal = 1};
+
+static struct attention_data data;
+
+static const struct {
+    emu_async async;
+    uint32_t seed;
+} SCHEDULES[] = {{EMU_LATE, 0}, {EMU_EARLY, 0}, {EMU_RANDOM, 7}};
+enum { SCHEDULE_COUNT = 3 };
+
+// What deleting may leave right.
+static const struct {
+    const char *function;
+    const char *text;
+    const char *reason;
+} HARMLESS[] = {
+    {"hopper_attention", "setmaxnreg_inc", "only the compiler's register limit depends on it"},
+};
+enum { HARMLESS_COUNT = sizeof HARMLESS / sizeof HARMLESS[0] };
+
+static emu_status run(int schedule, emu_check check, struct emu_result *result)
+{
+    struct attention_case c = CASE;
+    c.async = SCHEDULES[schedule].async;
+    c.seed = SCHEDULES[schedule].seed;
+    c.check = check;
+    return fixture_launch(&c, &data, result);
+}
+
+static bool numbers_are_right(void)
+{
+    double out_error;
+    double lse_error;
+    fixture_errors(&CASE, &data, &out_error, &lse_error);
+    return out_error <= 4.0 / 256.0 && lse_error <= 1e-5;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    data = fixture_make(&CASE);
+    struct emu_result result;
+    place_recording = true;
+    emu_status status = run(0, EMU_CHECK_STRICT, &result);
+    place_recording = false;
+    return status == EMU_OK && numbers_are_right() && place_count > 20 ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    fixture_free(&data);
+    return 0;
+}
+
+static bool is_listed(const struct place *place)
+{
+    for (int i = 0; i < HARMLESS_COUNT; i++) {
+        if (strcmp(HARMLESS[i].function, place->function) == 0 &&
+            strcmp(HARMLESS[i].text, place->text) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_caught(void)
+{
+    for (int schedule = 0; schedule < SCHEDULE_COUNT; schedule++) {
+        struct emu_result result;
+        if (run(schedule, EMU_CHECK_STRICT, &result) != EMU_OK || !numbers_are_right()) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void test_every_deletion_is_caught(void **state)
+{
+    (void)state;
+    int wrong = 0;
+    int survivors = 0;
+    for (int i = 0; i < place_count; i++) {
+        mutant.active = true;
+        mutant.kind = DELETE;
+        mutant.place = places[i];
+        bool caught = is_caught();
+        survivors += !caught;
+        if (caught == is_listed(&places[i])) {
+            print_error("%s in %s (line %d, key 0x%x): %s\n", places[i].text, places[i].function,
+                        places[i].line, places[i].key,
+                        caught ? "is caught, but listed as harmless" : "is not caught");
+            wrong++;
+        }
+    }
+    mutant.active = false;
+    print_message("%d calls deleted in turn, %d not noticed and listed\n", place_count, survivors);
+    assert_int_equal(wrong, 0);
+}
+
+struct seeded_bug {
+    const char *function;
+    const char *text;
+    enum mutation_kind kind;
+    int32_t delta;
+    const char *message;
+    int skip; // calls of the same text in the same function, before this one
+};
+
+static const struct seeded_bug BUGS[] = {
+    {"store_o", "fence_proxy_async", DELETE, 0, "has no fence.proxy.async after it", 0},
+    {"load_tiles", "mbarrier_wait(smem + SMEM_K_EMPTY + 8 * s)", DELETE, 0, "beyond its count", 0},
+    {"load_tiles", "mbarrier_wait(smem + SMEM_V_EMPTY + 8 * s)", CHANGE, 1, "deadlock", 0},
+    {"compute", "mbarrier_wait(smem + SMEM_K_FULL + 8 * k_pipe.stage)", CHANGE, 1,
+     "races with the TMA load", 0},
+    {"compute", "mbarrier_wait(smem + SMEM_K_FULL)", DELETE, 0, "races with the TMA load", 0},
+    {"compute", "mbarrier_wait(smem + SMEM_Q_FULL)", DELETE, 0, "wgmma reading A", 0},
+    {"compute", "wgmma_wait_group(1)", DELETE, 0, "was in flight", 0},
+    {"compute", "wgmma_wait_group(0)", CHANGE, 1, "may still be read: the wgmma reading B", 0},
+    {"compute", "wgmma_wait_group(0)", DELETE, 0, "may still be read: the wgmma reading B", 1},
+    {"compute", "wgmma_fence", DELETE, 0, "wgmma without a wgmma_fence", 0},
+    {"store_o", "barrier_sync(1 + group)", DELETE, 0, "TMA store at shared address", 0},
+    {"store_o", "bulk_wait_group_read(0)", DELETE, 0, "ended without waiting for its bulk stores",
+     0},
+    {"store_o", "barrier_sync(1 + group)", CHANGE, 32, "128 of 160 threads", 0},
+    {"init_barriers", "mbarrier_init(smem + SMEM_K_EMPTY + 8 * s)", CHANGE, -1, "mbarrier 0x", 0},
+    {"init_barriers", "mbarrier_init(smem + SMEM_V_EMPTY + 8 * s)", CHANGE, 1,
+     "needs 1 of 3 arrivals", 0},
+    {"load_tiles", "mbarrier_arrive_expect_tx(smem + SMEM_K_FULL + 8 * s)", CHANGE, 16,
+     "arrivals, 16 bytes", 0},
+    {"load_tiles", "mbarrier_arrive_expect_tx(smem + SMEM_K_FULL + 8 * s)", CHANGE, -16,
+     "arrivals, -16 bytes", 0},
+    {"load_tiles", "mbarrier_arrive_expect_tx(smem + SMEM_V_FULL + 8 * s)", CHANGE, 1,
+     "arrivals, 1 bytes", 0},
+    {"init_barriers", "fence_mbarrier_init", DELETE, 0, "has no fence_mbarrier_init after it", 0},
+    {"hopper_attention", "cta_sync", DELETE, 0, "races with its init", 0},
+    {"hopper_attention", "setmaxnreg_dec", DELETE, 0, "setmaxnreg.inc: needs", 0},
+    {"hopper_attention", "setmaxnreg_inc", CHANGE, 16, "setmaxnreg", 0},
+};
+enum { BUG_COUNT = sizeof BUGS / sizeof BUGS[0] };
+
+static const struct place *find_place(const struct seeded_bug *bug)
+{
+    int skip = bug->skip;
+    for (int i = 0; i < place_count; i++) {
+        if (strcmp(places[i].function, bug->function) == 0 &&
+            strcmp(places[i].text, bug->text) == 0 && skip-- == 0) {
+            return &places[i];
+        }
+    }
+    fail_msg("no call %s in %s", bug->text, bug->function);
+    return NULL;
+}
+
+// The checker judges order, not luck: every schedule reports the bug. The words are those of the
+// first.
+static void test_seeded_bugs(void **state)
+{
+    (void)state;
+    int wrong = 0;
+    for (int i = 0; i < BUG_COUNT; i++) {
+        mutant.active = true;
+        mutant.kind = BUGS[i].kind;
+        mutant.delta = BUGS[i].delta;
+        mutant.place = *find_place(&BUGS[i]);
+        for (int schedule = 0; schedule < SCHEDULE_COUNT; schedule++) {
+            struct emu_result result;
+            emu_status status = run(schedule, EMU_CHECK_STRICT, &result);
+            if (status == EMU_OK || (schedule == 0 && !strstr(result.text, BUGS[i].message))) {
+                print_error("%s in %s, schedule %d: status %d, '%s'\n", BUGS[i].text,
+                            BUGS[i].function, schedule, (int)status, result.text);
+                wrong++;
+            }
+        }
+    }
+    mutant.active = false;
+    assert_int_equal(wrong, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_deletion_is_caught),
+                                       cmocka_unit_test(test_seeded_bugs)};
+    return cmocka_run_group_tests_name("emu_mutations", tests, set_up, tear_down);
+}
