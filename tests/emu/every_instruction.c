@@ -138,7 +138,7 @@ DEVICE void use_matrix(uint32_t smem)
 
 #define USE_N(n)                                                                                   \
     wgmma_ss_bf16(n, d, desc, desc, 1, 0, 1);                                                      \
-    wgmma_rs_bf16(n, d, a, desc, 1, 0);
+    wgmma_rs_bf16(n, d, a, desc, 1, 0)
 
 DEVICE void use_wgmma(uint32_t *words, uint32_t smem)
 {
@@ -151,16 +151,39 @@ DEVICE void use_wgmma(uint32_t *words, uint32_t smem)
         WGMMA_PIN(d[i]);
     }
     wgmma_fence();
-    USE_N(8)
-    USE_N(16)
-    USE_N(24)
-    USE_N(32)
-    USE_N(40)
-    USE_N(48)
-    USE_N(56) USE_N(64) USE_N(72) USE_N(80) USE_N(88) USE_N(96) USE_N(104) USE_N(112) USE_N(120)
-        USE_N(128) USE_N(136) USE_N(144) USE_N(152) USE_N(160) USE_N(168) USE_N(176) USE_N(184)
-            USE_N(192) USE_N(200) USE_N(208) USE_N(216) USE_N(224) USE_N(232) USE_N(240) USE_N(248)
-                USE_N(256) wgmma_ss_f16(64, d, desc, desc, 1, 1, 0);
+    USE_N(8);
+    USE_N(16);
+    USE_N(24);
+    USE_N(32);
+    USE_N(40);
+    USE_N(48);
+    USE_N(56);
+    USE_N(64);
+    USE_N(72);
+    USE_N(80);
+    USE_N(88);
+    USE_N(96);
+    USE_N(104);
+    USE_N(112);
+    USE_N(120);
+    USE_N(128);
+    USE_N(136);
+    USE_N(144);
+    USE_N(152);
+    USE_N(160);
+    USE_N(168);
+    USE_N(176);
+    USE_N(184);
+    USE_N(192);
+    USE_N(200);
+    USE_N(208);
+    USE_N(216);
+    USE_N(224);
+    USE_N(232);
+    USE_N(240);
+    USE_N(248);
+    USE_N(256);
+    wgmma_ss_f16(64, d, desc, desc, 1, 1, 0);
     wgmma_rs_f16(64, d, a, desc, 1, 1);
     wgmma_ss_e4m3(64, d, desc, desc, 1);
     wgmma_rs_e4m3(64, d, a, desc, 1);
