@@ -235,6 +235,49 @@ static void test_large_scores(void **state)
     }
 }
 
+// The sign and the power of two of the scale go another way than the rest.
+static void test_scales(void **state)
+{
+    (void)state;
+    static const float scales[] = {-0.3f, 0.0f, 1.0f, 2.9f, -4.0f, 1e-20f, 1e-40f};
+    for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
+        for (int dtype = ATTN_F32; dtype <= ATTN_BF16; dtype += 2) {
+            for (int64_t s_q = 1; s_q <= 30; s_q += 29) {
+                attn_desc_t desc = shape((attn_dtype_t)dtype, s_q, 150, 1, 1, 24);
+                desc.scale = scales[i];
+                desc.causal = 1;
+                holds(&desc, &(problem_options_t){.seed = i});
+                desc.num_splits = 2;
+                desc.bias.present = 1;
+                holds(&desc, &(problem_options_t){.seed = i});
+                desc.softcap = 2.0f;
+                holds(&desc, &(problem_options_t){.seed = i});
+            }
+        }
+    }
+}
+
+// Case C-034's scores of 1e11: the lse is the score, to the last bit.
+static void test_exact_lse(void **state)
+{
+    (void)state;
+    attn_isa_t isas[4];
+    const int count = problem_isas(isas);
+    for (int i = 0; i < count; i++) {
+        for (int64_t s_q = 1; s_q <= 20; s_q += 19) {
+            attn_desc_t desc = shape(ATTN_BF16, s_q, 1, 1, 1, 64);
+            problem_t *problem = problem_create(&desc, &(problem_options_t){.seed = 1});
+            operand_set_all(&problem->q, 133120.0);
+            operand_set_all(&problem->k, 133120.0);
+            const runner_t runner = {.backend = ATTN_BACKEND_CPU, .isa = isas[i]};
+            results_t results = assert_problem_runs(problem, &runner);
+            assert_true(operand_get(&results.lse, 0, 0, s_q - 1, 0) == 141767475200.0);
+            results_destroy(&results);
+            problem_destroy(problem);
+        }
+    }
+}
+
 // -------------------------------------------------------------------------------------------------
 // Exact results
 
@@ -350,7 +393,8 @@ int main(void)
         cmocka_unit_test(test_few_rows),     cmocka_unit_test(test_few_rows_of_many_heads),
         cmocka_unit_test(test_loading),      cmocka_unit_test(test_pages),
         cmocka_unit_test(test_modifiers),    cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_large_scores), cmocka_unit_test(test_ones),
+        cmocka_unit_test(test_large_scores), cmocka_unit_test(test_scales),
+        cmocka_unit_test(test_exact_lse),    cmocka_unit_test(test_ones),
         cmocka_unit_test(test_same_bits),    cmocka_unit_test(test_unused_pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

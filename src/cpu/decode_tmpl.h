@@ -208,7 +208,7 @@ static void finish_scores(decode_state_t *state, int64_t j_begin, int64_t count)
             attn_cpu_score_tile(&terms, r / group, 1, j_begin, count, &out);
         }
         if (base->has_add && seen.begin < seen.end) {
-            add_terms(score, add, whole);
+            add_terms(base, score, add, whole);
         }
         state->hidden[r] = 0;
         for (int64_t n = 0; n < ATTN_CPU_TILE_KV; n += VF_LANES) {
@@ -242,7 +242,7 @@ static void softmax_rows(decode_state_t *state)
         float used = state->maximum[r];
         if (tile_top > used + base->rescale) {
             float *o = state->o + r * state->o_stride;
-            const float factor = used == -INFINITY ? 0.0f : expf(used - tile_top);
+            const float factor = used == -INFINITY ? 0.0f : expf((used - tile_top) * base->unit);
             for (int64_t e = 0; used != -INFINITY && e < state->o_stride; e += VF_LANES) {
                 vf_store(o + e, vf_mul(vf_load(o + e), vf_set1(factor)));
             }
@@ -253,7 +253,8 @@ static void softmax_rows(decode_state_t *state)
         const vf subtract = vf_set1(used == -INFINITY ? 0.0f : used);
         vf sum = vf_set1(0.0f);
         for (int64_t n = 0; n < ATTN_CPU_TILE_KV; n += VF_LANES) {
-            const vf p = vf_exp(vf_sub(vf_load(score + n), subtract));
+            const vf p =
+                vf_exp2(vf_mul(vf_sub(vf_load(score + n), subtract), vf_set1(base->log2_unit)));
             sum = vf_add(sum, p);
             const float *keep = base->keep + r * ATTN_CPU_TILE_KV + n;
             vf_store(score + n, base->has_keep ? vf_mul(p, vf_load(keep)) : p);
@@ -434,7 +435,7 @@ static void decode_finish(const decode_state_t *state)
         for (int64_t e = 0; e < state->base.desc->d_v; e++) {
             o[e] = state->o[r * state->o_stride + chunk_place(dtype, e)] / divisor;
         }
-        const float stats[ATTN_CPU_PART_STATS] = {state->maximum[r], sum, sum};
+        const float stats[ATTN_CPU_PART_STATS] = {state->maximum[r] * state->base.unit, sum, sum};
         finish_output(&state->base, r, o, 1, stats);
     }
 }
@@ -449,6 +450,7 @@ static void decode_task(const attn_cpu_forward_t *run, int64_t task, int32_t wor
     attn_range_t keys = {0, 0};
     for (int64_t h = 0; h < heads; h++, place.h_kv++) {
         task_start(&states[h].base, run, &place, worker);
+        choose_units(&states[h].base);
         states[h].base.memory += h * layout->panel_stride;
         decode_start(&states[h]);
         keys = decode_keys(&states[h]);

@@ -1,7 +1,7 @@
 // The products of forward_tmpl.h on pairs of bfloat16, when Q, K and V are all bfloat16 and the
 // processor has a dot product of pairs: twice the rate of fp32. Included by forward_tmpl.h.
 //
-//   Q   [d/2][PANEL]    pairs of elements (2c, 2c + 1) of a row, as stored: scores are scaled
+//   Q   [d/2][PANEL]    pairs of elements (2c, 2c + 1) of a row, with the sign of the scale
 //   K   [keys][d/2]     rows as stored, copied so that odd dims and strides do not matter
 //   P   [keys/2][PANEL] weights of keys (2m, 2m + 1), rounded; they replace the scores in place
 //   V   [keys/2][d_v]   elements of rows (2m, 2m + 1)
@@ -42,6 +42,7 @@ static void load_q_pairs(const forward_state_t *state, forward_panel_t *panel)
 {
     const attn_desc_t *desc = state->desc;
     const int64_t pairs = (desc->d_qk + 1) / 2;
+    const uint32_t flip = state->q_factor < 0.0f ? 0x80008000u : 0;
     uint16_t *room = (uint16_t *)(void *)state->row;
     uint32_t *row = (uint32_t *)(void *)state->k_tile;
     uint32_t *columns = (uint32_t *)(void *)panel->q;
@@ -53,7 +54,7 @@ static void load_q_pairs(const forward_state_t *state, forward_panel_t *panel)
             memcpy(row, bits, (size_t)desc->d_qk * sizeof *bits);
         }
         for (int64_t c = 0; c < pairs; c++) {
-            columns[c * PANEL + lane] = row[c];
+            columns[c * PANEL + lane] = row[c] ^ flip;
         }
     }
 }
@@ -119,10 +120,6 @@ static void score_tile_pairs(const forward_state_t *state, const forward_panel_t
                                            .c_row = PANEL,
                                            .accumulate = 0};
     gemm_pairs(step->count, (state->desc->d_qk + 1) / 2, &product);
-    const vf factor = vf_set1(q_factor(state));
-    for (int64_t at = 0; at < step->count * PANEL; at += VF_LANES) {
-        vf_store(state->score + at, vf_mul(vf_load(state->score + at), factor));
-    }
 }
 
 static uint64_t nonfinite_tile_pairs(const forward_state_t *state, const forward_tile_t *tile)
@@ -144,6 +141,7 @@ static void softmax_tile_pairs(const forward_state_t *state, const forward_panel
 {
     const int has_keep = state->has_keep;
     const vb ones = vb_set1_pair(0x3f803f80u);
+    const vf log2_unit = vf_set1(state->log2_unit);
     vf max[2];
     find_maximum(state, panel, step, &max[0], &max[1]);
     vf sum[2] = {vf_load(panel->sum), vf_load(panel->sum + VF_LANES)};
@@ -154,10 +152,12 @@ static void softmax_tile_pairs(const forward_state_t *state, const forward_panel
         GEMM_UNROLL
         for (int half = 0; half < 2; half++) {
             const int64_t at = n * PANEL + half * VF_LANES;
-            const vf even = vf_exp_coarse(vf_sub(vf_load(state->score + at), max[half]));
+            const vf even =
+                vf_exp2_coarse(vf_mul(vf_sub(vf_load(state->score + at), max[half]), log2_unit));
             vf odd = vf_set1(0.0f);
             if (has_odd) {
-                odd = vf_exp_coarse(vf_sub(vf_load(state->score + at + PANEL), max[half]));
+                odd = vf_exp2_coarse(
+                    vf_mul(vf_sub(vf_load(state->score + at + PANEL), max[half]), log2_unit));
             }
             vb pairs = vb_round_pairs(even, odd);
             sum[half] = vf_add(sum[half], vf_add(even, odd));

@@ -10,8 +10,11 @@
 #include "score_tile.h"
 #include "tile_tmpl.h"
 
-// 2^8 = exp(RESCALE) bounds the weights while the maximum is stale. 8-bit inputs take none of it.
-#define RESCALE (8.0f * ATTN_LN_2)
+// 2^8 bounds the weights while the maximum is stale. 8-bit inputs take none of it.
+#define RESCALE_LOG2 8.0f
+// Products of unscaled bfloat16 keep far from the ends of fp32 within these scales.
+#define PAIRS_SCALE_MIN 0x1p-60f
+#define PAIRS_SCALE_MAX 0x1p60f
 
 typedef struct forward_panel {
     int64_t row_begin; // packed rows [row_begin, row_end) of the sequence
@@ -42,8 +45,12 @@ typedef struct forward_state {
     float *add;
     float *keep;
     float *row;
-    float *memory; // of the panels, or of the rows when they are few
-    float rescale;
+    float *memory;    // of the panels, or of the rows when they are few
+    float q_factor;   // of Q when loaded: the sign and the power of two of the scale
+    float raw_unit;   // of a product of Q and K: scale * dot = raw_unit * product, raw_unit > 0
+    float unit;       // of the scores that softmax sees, and of the maximum
+    float log2_unit;  // unit * log2(e)
+    float rescale;    // growth of the maximum that moves it, in units
     int32_t has_add;  // terms are added to scores element by element, -inf hides
     int32_t has_keep; // weights are multiplied by 0 or 1 / keep
     int32_t pairs;    // products run on pairs of keys
@@ -165,7 +172,6 @@ static void task_start(forward_state_t *state, const attn_cpu_forward_t *run,
     state->keep = state->add + ATTN_CPU_TILE_KV * PANEL;
     state->row = scratch + layout->row_at;
     state->memory = scratch + layout->panel_at;
-    state->rescale = attn_element_bytes(desc->k.dtype) == 1 ? 0.0f : RESCALE;
     state->has_add = attn_cpu_score_has_add(desc);
     state->has_keep = attn_cpu_score_has_keep(desc);
     state->pairs = 0;
@@ -174,14 +180,31 @@ static void task_start(forward_state_t *state, const attn_cpu_forward_t *run,
 }
 
 // -------------------------------------------------------------------------------------------------
-// Rows of Q
+// Units and rows of Q
 
-// What Q or the product is multiplied by: scores, or the argument of tanh. Not by log2(e) too: a
-// rounded factor would move large scores by more than 1, and with them the lse.
-static float q_factor(const forward_state_t *state)
+// Only what multiplies without rounding goes into Q, its sign and a power of two; the rest of the
+// scale is the unit of the scores, applied to their difference from the maximum together with
+// log2(e). So a sum of rounded products never adds up one factor's error, and the lse of large
+// scores is as exact as the scores. Added terms and softcap need scores in the unit 1.
+static void choose_units(forward_state_t *state)
 {
     const attn_desc_t *desc = state->desc;
-    return desc->softcap > 0.0f ? desc->scale / desc->softcap : desc->scale;
+    const float scale = desc->scale;
+    if (state->pairs) {
+        state->q_factor = copysignf(1.0f, scale);
+        state->raw_unit = fabsf(scale);
+    } else if (scale == 0.0f) {
+        state->q_factor = 0.0f;
+        state->raw_unit = 1.0f;
+    } else {
+        int exponent;
+        state->raw_unit = 2.0f * frexpf(fabsf(scale), &exponent);
+        state->q_factor = copysignf(ldexpf(1.0f, exponent - 1), scale);
+    }
+    state->unit = state->has_add || desc->softcap > 0.0f ? 1.0f : state->raw_unit;
+    state->log2_unit = state->unit * ATTN_LOG2_E;
+    const int is_8_bit = attn_element_bytes(desc->k.dtype) == 1;
+    state->rescale = is_8_bit ? 0.0f : RESCALE_LOG2 / state->log2_unit;
 }
 
 // Where a row in use lies.
@@ -195,13 +218,13 @@ static const unsigned char *q_row(const forward_state_t *state, int64_t packed)
     return (const unsigned char *)state->run->args->q + at * attn_element_bytes(tensor->dtype);
 }
 
-// The row, multiplied, to state->row.
+// The row, multiplied by q_factor, to state->row.
 static void load_q_row(const forward_state_t *state, int64_t packed)
 {
     const attn_desc_t *desc = state->desc;
     const float descale = descale_at(&desc->q_descale, state->run->args->q_descale, state->b,
                                      lane_head(state, packed), packed / state->run->layout.group);
-    load_row(state->row, &desc->q, q_row(state, packed), desc->d_qk, q_factor(state) * descale);
+    load_row(state->row, &desc->q, q_row(state, packed), desc->d_qk, state->q_factor * descale);
 }
 
 // -------------------------------------------------------------------------------------------------

@@ -6,12 +6,12 @@
 //   P^T = exp(S^T - max)     O^T (d_v, PANEL) += V^T P^T
 //
 // so that maximum, sum and masks are lane-wise, K and V need no packing, and both products are
-// gemm() of gemm_tmpl.h. Q is multiplied by the scale when loaded; equal scores give a difference
-// of exactly 0 and so a weight of exactly 1.
+// gemm() of gemm_tmpl.h. Equal scores give a difference of exactly 0 and so a weight of
+// exactly 1.
 //
 // A task loops over tiles of keys outside and its panels inside: a tile that must be converted is
 // converted once per task. The running maximum of a lane is only moved when it grows by more than
-// RESCALE; the sum is consistent with the maximum in use, so the result is exact
+// RESCALE_LOG2; the sum is consistent with the maximum in use, so the result is exact
 // (FlashAttention-4 does the same per row).
 //
 // Hidden elements are selected away, never multiplied: their score is -inf whatever K holds. A row
@@ -96,12 +96,13 @@ static void softmax_tile(const forward_state_t *state, const forward_panel_t *pa
     vf max0;
     vf max1;
     find_maximum(state, panel, step, &max0, &max1);
+    const vf log2_unit = vf_set1(state->log2_unit);
     vf sum0 = vf_load(panel->sum);
     vf sum1 = vf_load(panel->sum + VF_LANES);
     for (int64_t n = 0; n < step->count; n++) {
         float *at = score + n * PANEL;
-        const vf p0 = vf_exp(vf_sub(vf_load(at), max0));
-        const vf p1 = vf_exp(vf_sub(vf_load(at + VF_LANES), max1));
+        const vf p0 = vf_exp2(vf_mul(vf_sub(vf_load(at), max0), log2_unit));
+        const vf p1 = vf_exp2(vf_mul(vf_sub(vf_load(at + VF_LANES), max1), log2_unit));
         sum0 = vf_add(sum0, p0);
         sum1 = vf_add(sum1, p1);
         vf_store(at, p0);
@@ -260,7 +261,7 @@ static void panel_step(const forward_state_t *state, const forward_panel_t *pane
         load_modifiers(state, panel, &step);
     }
     if (state->has_add) {
-        add_terms(state->score, state->add, step.count * PANEL);
+        add_terms(state, state->score, state->add, step.count * PANEL);
     } else if (step.partial) {
         hide_outside(state, panel, &step);
     }
@@ -335,8 +336,9 @@ static void finish_panel(const forward_state_t *state, const forward_panel_t *pa
     for (int64_t row = panel->row_begin; row < panel->row_end; row++) {
         const int64_t lane = row - panel->row_begin;
         const int in_use = row < panel->seen_row_end;
-        const float stats[ATTN_CPU_PART_STATS] = {
-            panel->maximum[lane], in_use ? panel->sum[lane] : 0.0f, panel->divisor[lane]};
+        const float stats[ATTN_CPU_PART_STATS] = {panel->maximum[lane] * state->unit,
+                                                  in_use ? panel->sum[lane] : 0.0f,
+                                                  panel->divisor[lane]};
         finish_output(state, row, panel->o + lane, PANEL, stats);
     }
 }
@@ -347,7 +349,8 @@ static void choose_products(forward_state_t *state)
     state->pairs = 0;
 #ifdef VF_HAS_BF16_DOT
     const attn_desc_t *desc = state->desc;
-    if (desc->q.dtype == ATTN_BF16 && desc->k.dtype == ATTN_BF16 && desc->v.dtype == ATTN_BF16) {
+    if (desc->q.dtype == ATTN_BF16 && desc->k.dtype == ATTN_BF16 && desc->v.dtype == ATTN_BF16 &&
+        fabsf(desc->scale) >= PAIRS_SCALE_MIN && fabsf(desc->scale) <= PAIRS_SCALE_MAX) {
         state->products = &forward_products_pairs;
         state->pairs = 1;
     }
@@ -361,6 +364,7 @@ static void forward_task(const attn_cpu_forward_t *run, int64_t task, int32_t wo
     forward_state_t state;
     task_start(&state, run, &place, worker);
     choose_products(&state);
+    choose_units(&state);
     const int64_t rows = state.seq.rows_q * layout->group;
     const int64_t row_begin = place.block * layout->task_rows;
     for (int64_t row = row_begin; row < rows && row < row_begin + layout->task_rows; row += PANEL) {

@@ -67,21 +67,24 @@ static void load_modifiers(const forward_state_t *state, const forward_panel_t *
     }
 }
 
-// From the argument of tanh to scores. count is a multiple of VF_LANES.
+// From products to capped scores. count is a multiple of VF_LANES.
 static void cap_scores(const forward_state_t *state, float *score, int64_t count)
 {
     const vf cap = vf_set1(state->desc->softcap);
+    const vf factor = vf_set1(state->raw_unit / state->desc->softcap);
     for (int64_t at = 0; at < count; at += VF_LANES) {
-        vf_store(score + at, vf_mul(vf_tanh(vf_load(score + at)), cap));
+        vf_store(score + at, vf_mul(vf_tanh(vf_mul(vf_load(score + at), factor)), cap));
     }
 }
 
-static void add_terms(float *score, const float *add, int64_t count)
+// From products, or capped scores, to scores with their added terms.
+static void add_terms(const forward_state_t *state, float *score, const float *add, int64_t count)
 {
+    const vf unit = vf_set1(state->desc->softcap > 0.0f ? 1.0f : state->raw_unit);
     const vf hidden = vf_set1(-INFINITY);
     for (int64_t at = 0; at < count; at += VF_LANES) {
         const vf term = vf_load(add + at);
-        const vf s = vf_add(term, vf_load(score + at));
+        const vf s = vf_fma(vf_load(score + at), unit, term);
         vf_store(score + at, vf_select(vf_eq(term, hidden), hidden, s));
     }
 }
@@ -125,19 +128,19 @@ static void scale_output(float *o, int64_t d, vf factor0, vf factor1)
 
 // Moves the running maximum of the lanes that need it and gives the one to subtract, which is
 // finite for empty lanes.
-static vf move_maximum(float *maximum, vf tile_maximum, vf threshold, vf *factor_out,
-                       int *scales_out)
+static vf move_maximum(const forward_state_t *state, float *maximum, vf tile_maximum,
+                       vf *factor_out, int *scales_out)
 {
     const vf lowest = vf_set1(-INFINITY);
     const vf old = vf_load(maximum);
-    const vm grows = vf_lt(vf_add(old, threshold), tile_maximum);
+    const vm grows = vf_lt(vf_add(old, vf_set1(state->rescale)), tile_maximum);
     const vf used = vf_select(grows, tile_maximum, old);
     vf_store(maximum, used);
     *factor_out = vf_set1(1.0f);
     *scales_out = 0;
     const vm started = vm_and(grows, vf_lt(lowest, old));
     if (vm_any(started)) {
-        const vf factor = vf_exp(vf_sub(old, used));
+        const vf factor = vf_exp2(vf_mul(vf_sub(old, used), vf_set1(state->log2_unit)));
         *factor_out = vf_select(started, factor, vf_set1(1.0f));
         *scales_out = 1;
     }
@@ -154,13 +157,12 @@ static void find_maximum(const forward_state_t *state, const forward_panel_t *pa
         max0 = vf_max(vf_load(state->score + n * PANEL), max0);
         max1 = vf_max(vf_load(state->score + n * PANEL + VF_LANES), max1);
     }
-    const vf threshold = vf_set1(state->rescale);
     vf factor0;
     vf factor1;
     int scales0;
     int scales1;
-    *max0_out = move_maximum(panel->maximum, max0, threshold, &factor0, &scales0);
-    *max1_out = move_maximum(panel->maximum + VF_LANES, max1, threshold, &factor1, &scales1);
+    *max0_out = move_maximum(state, panel->maximum, max0, &factor0, &scales0);
+    *max1_out = move_maximum(state, panel->maximum + VF_LANES, max1, &factor1, &scales1);
     if (scales0 || scales1) {
         scale_output(panel->o, state->desc->d_v, factor0, factor1);
         scale_output(panel->sum, 1, factor0, factor1);
