@@ -38,18 +38,6 @@ static inline vf vf_exp2_coarse(vf x)
     return vf_scale2(p, n);
 }
 
-// e^x for x <= 0 or so, and exactly 1 at 0. The product with log2(e) is rounded: the relative error
-// grows with |x| to 1e-5 where e^x underflows.
-static inline vf vf_exp(vf x)
-{
-    return vf_exp2(vf_mul(x, vf_set1(ATTN_LOG2_E)));
-}
-
-static inline vf vf_exp_coarse(vf x)
-{
-    return vf_exp2_coarse(vf_mul(x, vf_set1(ATTN_LOG2_E)));
-}
-
 // tanh x, relative error below 4 ulp. Below 0.625 the odd polynomial of Cephes' tanhf (S. L.
 // Moshier), whose relative error stays small near 0; above, 1 - 2 / (e^2x + 1).
 static inline vf vf_tanh(vf x)
