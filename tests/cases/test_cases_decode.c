@@ -485,8 +485,8 @@ static void c074_keys_before_the_window_are_not_read(void **state)
 {
     (void)state;
     const int64_t s_kv = 16384;
-    const int64_t row = 8 * 128 * (int64_t)sizeof(float);
-    attn_desc_t desc = case_desc(ATTN_F32, 1, 1, s_kv, 32, 8, 128);
+    const int64_t row = 2 * 64 * (int64_t)sizeof(float);
+    attn_desc_t desc = case_desc(ATTN_F32, 1, 1, s_kv, 8, 2, 64);
     desc.window_left = 511;
     desc.window_right = 0;
     problem_t *p = problem_create(&desc, OPTIONS(.seed = 74));

@@ -70,7 +70,7 @@ static void c118_uniform_attention_is_the_mean(void **state)
     }
 }
 
-// ---- C-119: V = 1 gives 1. The rule of this library: the sum is of the weights as they multiply V.
+// ---- C-119: V = 1 gives 1. The rule here: the sum is of the weights as they multiply V.
 
 static void output_is_one(const problem_t *p, const results_t *r)
 {

@@ -1,5 +1,5 @@
 // test_cases_varlen.c: packed sequences, zero lengths, padding between and behind sequences. Cases
-// C-020 to C-032: README.md. C-031 (chunks that hold padding only) is in test_cases_merge.c.
+// C-020 to C-032: README.md. C-031 (chunks that hold padding only) is in test_cases_ring.c.
 #include "case_kit.h"
 
 #include <stdio.h>
