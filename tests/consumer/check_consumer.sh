@@ -8,6 +8,7 @@
 #   pkg_config   a program in C and one in C++ through pkg-config, run
 #   find_package the same through find_package, run
 #   symbols      exactly the functions of attn.h are exported, at version LIBATTN_0
+#   command      the attn command finds its library in the moved tree; its manual page is there
 #   library      SONAME, size, and what the library itself needs
 #
 # Every check but install needs install to have run.
@@ -38,9 +39,7 @@ check_install() {
     cmake --install "$build" --prefix "$scratch/first" >/dev/null
     mv "$scratch/first" "$prefix"
     local file
-    for file in include/attn.h; do
-        [ -f "$prefix/$file" ] || fail "$file is not installed"
-    done
+    [ -f "$prefix/include/attn.h" ] || fail "include/attn.h is not installed"
     for file in libattn.so libattn.so.0 libattn.pc attnConfig.cmake attnConfigVersion.cmake; do
         [ -n "$(find "$prefix" -name "$file")" ] || fail "$file is not installed"
     done
@@ -113,6 +112,11 @@ check_symbols() {
     echo "$(wc -l <<<"$declared") functions"
 }
 
+check_command() {
+    [ -n "$(find "$prefix" -path '*/man1/attn.1')" ] || fail "the manual page is not installed"
+    (cd / && env -u LD_LIBRARY_PATH "$prefix/bin/attn" --help >/dev/null) || fail "the installed command does not start"
+}
+
 check_library() {
     local library needed size
     library=$(lib_folder)/libattn.so
@@ -127,6 +131,6 @@ check_library() {
 }
 
 case "$check" in
-install | header | pkg_config | find_package | symbols | library) "check_$check" ;;
+install | header | pkg_config | find_package | symbols | command | library) "check_$check" ;;
 *) fail "no check '$check'" ;;
 esac
