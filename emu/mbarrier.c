@@ -7,7 +7,8 @@
 #include "../src/device/ptx/fence.h"
 #include "state.h"
 
-enum { MAX_COUNT = (1 << 20) - 1, MAX_TX_BYTES = (1 << 20) - 1 }; // PTX ISA 9.7.13.15.3
+// PTX ISA, "Contents of the mbarrier object".
+enum { MAX_COUNT = (1 << 20) - 1, MAX_TX_BYTES = (1 << 20) - 1 };
 
 static struct cta *owner(const struct mbarrier *barrier)
 {

@@ -1,9 +1,9 @@
 // One wgmma: where its operands are, and D = A B + D.
 //
-// Operands are read in pieces of 16 bytes, through the descriptor, exactly as the layouts of PTX
-// ISA 9.7.15.5.1 say; a wrong descriptor gives wrong numbers here as it does on a GPU. Products are
-// exact in fp32 and summed in fp32, in order of k; the hardware's order and internal width differ,
-// so only a tolerance carries over.
+// Operands are read in pieces of 16 bytes, through the descriptor, exactly as the PTX ISA says in
+// "Register Fragments and Shared Memory Matrix Layouts"; a wrong descriptor gives wrong numbers
+// here as it does on a GPU. Products are exact in fp32 and summed in fp32, in order of k; the
+// hardware's order and internal width differ, so only a tolerance carries over.
 #include "wgmma_tile.h"
 #include "../src/device/ptx/wgmma.h"
 

@@ -1,6 +1,6 @@
 // Golden tables: where fragments, swizzles and descriptors put things. The figures below were
-// worked out from the pictures and formulas of the PTX ISA (9.7.15.5) and agree with those of
-// CuTe's layouts; the code under test must give them.
+// worked out from the pictures and formulas of the PTX ISA ("Register Fragments and Shared Memory
+// Matrix Layouts") and agree with those of CuTe's layouts; the code under test must give them.
 #include "../../src/device/common/descriptor.h"
 #include "../../src/device/ptx/math_ops.h"
 #include "wgmma_tile.h"

@@ -1,17 +1,16 @@
-// Matrix descriptors: how wgmma finds a tile in shared memory (PTX ISA 9.7.15.5.1.2).
+// Matrix descriptors: how wgmma finds a tile in shared memory (PTX ISA, wgmma's
+// "Matrix Descriptor Format" and "Canonical Layouts").
 //
-// In the three swizzled layouts the contiguous side of
-// the tile is cut into panels of 32, 64 or 128 bytes; a panel's rows follow each other, and the
-// 16-byte chunks of a row are permuted: bits 4.. of the address are XORed with bits 7.. (1, 2 or 3
-// of them). TMA writes tiles in just this way.
+// In the three swizzled layouts the contiguous side of the tile is cut into panels of 32, 64 or 128
+// bytes; a panel's rows follow each other, and the 16-byte chunks of a row are permuted: bits 4..
+// of the address are XORed with bits 7.. (1, 2 or 3 of them). TMA writes tiles in just this way.
 //
 //   k contiguous:       stride = bytes between groups of 8 rows (8 x panel width); leading is not
 //                       used
 //   m or n contiguous:  stride = bytes between groups of 8 values of k; leading = bytes between
 //                       panels
-//   no swizzle:         8 x 16 byte pieces, each 128 contiguous bytes; k contiguous: leading
-//                       between pieces along k, stride along m or n; m or n contiguous: the other
-//                       way round
+//   no swizzle:         8 x 16 byte pieces, each 128 contiguous bytes; whichever side is
+//                       contiguous, leading between pieces along k, stride along m or n
 #ifndef ATTN_DEVICE_DESCRIPTOR_H
 #define ATTN_DEVICE_DESCRIPTOR_H
 

@@ -71,7 +71,7 @@ void kernel_role(const char *name);
 
 #endif
 
-// Special registers (PTX ISA 10): %tid.x, %ctaid, %nctaid. Blocks have one dimension.
+// PTX ISA, "Special Registers": %tid.x, %ctaid, %nctaid. Blocks have one dimension.
 PTX uint32_t thread_idx(void) PTX_BODY(return threadIdx.x;);
 PTX uint32_t block_idx_x(void) PTX_BODY(return blockIdx.x;);
 PTX uint32_t block_idx_y(void) PTX_BODY(return blockIdx.y;);

@@ -1,5 +1,6 @@
-// Named barriers of a CTA, ids 0 to 15 (PTX ISA 9.7.13.1, barrier.cta). Id 0 is the one of the
-// whole CTA. `threads` is a multiple of 32 and counts those that sync and those that only arrive.
+// Named barriers of a CTA, ids 0 to 15 (PTX ISA, "Parallel Synchronization and Communication
+// Instructions: bar, barrier"). Id 0 is the one of the whole CTA. `threads` is a multiple of 32 and
+// counts those that sync and those that only arrive.
 #ifndef ATTN_PTX_BARRIER_H
 #define ATTN_PTX_BARRIER_H
 

@@ -1,11 +1,12 @@
 // Bulk copies and reductions of plain byte ranges, and the groups that all bulk stores are waited
-// for by (PTX ISA 9.7.9.25). One thread issues; addresses and sizes are multiples of 16.
+// for by (PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy"). One thread
+// issues; addresses and sizes are multiples of 16.
 #ifndef ATTN_PTX_BULK_H
 #define ATTN_PTX_BULK_H
 
 #include "../common/kernel.h"
 
-// 9.7.9.25.4.1 cp.async.bulk, global to shared memory of the own CTA; counts its bytes on `bar`.
+// cp.async.bulk, global to shared memory of the own CTA; counts its bytes on `bar`.
 PTX void bulk_load(uint32_t dst, const void *src, uint32_t bytes, uint32_t bar) PTX_BODY(
     asm volatile(
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
@@ -34,7 +35,7 @@ PTX void bulk_store(void *dst, uint32_t src, uint32_t bytes)
                           "r"(src), "r"(bytes)
                           : "memory"););
 
-// 9.7.9.25.4.2 cp.reduce.async.bulk.add, shared to global memory, each element atomically.
+// cp.reduce.async.bulk.add, shared to global memory, each element atomically.
 PTX void bulk_reduce_add_f32(void *dst, uint32_t src, uint32_t bytes) PTX_BODY(
     asm volatile(
         "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(dst),
@@ -53,7 +54,8 @@ PTX void bulk_reduce_add_bf16(void *dst, uint32_t src, uint32_t bytes) PTX_BODY(
         "r"(src), "r"(bytes)
         : "memory"););
 
-// 9.7.9.25.3 The bulk stores since the last commit become a group. wait_group(n) waits until at
+// cp.async.bulk.commit_group: the bulk stores since the last commit become a group.
+// cp.async.bulk.wait_group: waits until at
 // most n of my groups are not done; _read only until their source may be overwritten. n is an
 // immediate.
 PTX void bulk_commit_group(void) PTX_BODY(asm volatile("cp.async.bulk.commit_group;" ::

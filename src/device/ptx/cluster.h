@@ -1,11 +1,12 @@
-// Thread block clusters: who am I, where is the others' shared memory, the barrier of all (PTX ISA
-// 9.7.13.3, 9.7.9.23).
+// Thread block clusters: who am I, where is the others' shared memory, the barrier of all (PTX ISA,
+// "Data Movement and Conversion Instructions: mapa", "Parallel Synchronization and Communication
+// Instructions: barrier.cluster").
 #ifndef ATTN_PTX_CLUSTER_H
 #define ATTN_PTX_CLUSTER_H
 
 #include "../common/kernel.h"
 
-// 10.16 %cluster_ctarank and %cluster_nctarank.
+// Special registers %cluster_ctarank and %cluster_nctarank.
 PTX uint32_t cluster_rank(void)
     PTX_BODY(uint32_t rank; asm volatile("mov.u32 %0, %%cluster_ctarank;"
                                          : "=r"(rank));
@@ -16,7 +17,7 @@ PTX uint32_t cluster_size(void)
                                          : "=r"(size));
              return size;);
 
-// 9.7.9.23 mapa: the address, in the shared memory of the CTA with that rank, of what `addr` is
+// mapa: the address, in the shared memory of the CTA with that rank, of what `addr` is
 // here.
 PTX uint32_t cluster_map(uint32_t addr, uint32_t rank)
     PTX_BODY(uint32_t mapped; asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
@@ -24,7 +25,7 @@ PTX uint32_t cluster_map(uint32_t addr, uint32_t rank)
                                            : "r"(addr), "r"(rank));
              return mapped;);
 
-// 9.7.13.3 barrier.cluster: every thread of the cluster arrives (release) and waits (acquire).
+// barrier.cluster: every thread of the cluster arrives (release) and waits (acquire).
 PTX void cluster_arrive(void) PTX_BODY(asm volatile("barrier.cluster.arrive.release.aligned;" ::
                                                         : "memory"););
 

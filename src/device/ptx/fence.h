@@ -1,5 +1,6 @@
 // Fences between the generic proxy (ld, st) and the async proxy (TMA, bulk copies, wgmma reading
-// shared memory), PTX ISA 9.7.13.4 (membar, fence). The fence of wgmma's registers is in wgmma.h.
+// shared memory): PTX ISA, "Parallel Synchronization and Communication Instructions: membar/fence".
+// The fence of wgmma's registers is in wgmma.h.
 #ifndef ATTN_PTX_FENCE_H
 #define ATTN_PTX_FENCE_H
 

@@ -1,6 +1,7 @@
 // Arithmetic that C does not have: approximations of the special function unit, conversions,
-// reinterpretation (PTX ISA 9.7.3, 9.7.9.21). The emulator computes the approximations with the C
-// library: compare with a tolerance.
+// reinterpretation (PTX ISA, "Floating Point Instructions" and "Data Movement and Conversion
+// Instructions: cvt"). The emulator computes the approximations with the C library: compare with a
+// tolerance.
 #ifndef ATTN_PTX_MATH_OPS_H
 #define ATTN_PTX_MATH_OPS_H
 

@@ -1,5 +1,6 @@
 // ldmatrix and stmatrix: a warp moves 8x8 tiles of 16-bit elements between shared memory and
-// fragments (PTX ISA 9.7.14.5.15, 9.7.14.5.16).
+// fragments (PTX ISA, "Warp-level matrix load instruction: ldmatrix" and "Warp-level matrix store
+// instruction: stmatrix").
 //
 // Lane 8 i + j gives the address (16-byte aligned) of row j of tile i. Register i of a lane holds,
 // of tile i, row lane / 4, columns 2 (lane % 4) and the next; transposed: rows 2 (lane % 4) and the

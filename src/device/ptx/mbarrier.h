@@ -1,4 +1,5 @@
-// mbarrier: barriers in shared memory that count arrivals and bytes (PTX ISA 9.7.13.15).
+// mbarrier: barriers in shared memory that count arrivals and bytes (PTX ISA, "Parallel
+// Synchronization and Communication Instructions: mbarrier").
 //
 // A phase ends when `count` arrivals came and the transaction count is 0; then the next begins. A
 // wait names the parity of the phase it waits for: 0 for the first. A fresh barrier thus lets a
@@ -8,18 +9,18 @@
 
 #include "../common/kernel.h"
 
-// 9.7.13.15.9 mbarrier.init: 8 bytes at `bar`, 8-byte aligned. Others see it after a
+// mbarrier.init: 8 bytes at `bar`, 8-byte aligned. Others see it after a
 // fence_mbarrier_init and a barrier.
 PTX void mbarrier_init(uint32_t bar, uint32_t count)
     PTX_BODY(asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(count)
                           : "memory"););
 
-// 9.7.13.15.10 mbarrier.inval: the bytes are ordinary memory again.
+// mbarrier.inval: the bytes are ordinary memory again.
 PTX void mbarrier_inval(uint32_t bar)
     PTX_BODY(asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(bar)
                           : "memory"););
 
-// 9.7.13.15.13 mbarrier.arrive, one arrival with release semantics at CTA scope.
+// mbarrier.arrive, one arrival with release semantics at CTA scope.
 PTX void mbarrier_arrive(uint32_t bar)
     PTX_BODY(asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(bar)
                           : "memory"););
@@ -30,13 +31,13 @@ PTX void mbarrier_arrive_cluster(uint32_t bar)
     PTX_BODY(asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(bar)
                           : "memory"););
 
-// 9.7.13.15.11 mbarrier.expect_tx: the phase waits for `bytes` more; no arrival.
+// mbarrier.expect_tx: the phase waits for `bytes` more; no arrival.
 PTX void mbarrier_expect_tx(uint32_t bar, uint32_t bytes)
     PTX_BODY(asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(bar),
                           "r"(bytes)
                           : "memory"););
 
-// 9.7.13.15.13 mbarrier.arrive.expect_tx: expect_tx, then one arrival.
+// mbarrier.arrive.expect_tx: expect_tx, then one arrival.
 PTX void mbarrier_arrive_expect_tx(uint32_t bar, uint32_t bytes) PTX_BODY(
     asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(bar),
                  "r"(bytes)
@@ -48,7 +49,7 @@ PTX void mbarrier_arrive_expect_tx_cluster(uint32_t bar, uint32_t bytes) PTX_BOD
         "r"(bytes)
         : "memory"););
 
-// 9.7.13.15.16 mbarrier.try_wait.parity: 1 if the phase of that parity is over; may sleep a while
+// mbarrier.try_wait.parity: 1 if the phase of that parity is over; may sleep a while
 // before it says 0.
 PTX uint32_t mbarrier_try_wait(uint32_t bar, uint32_t parity) PTX_BODY(
     uint32_t done; asm volatile(

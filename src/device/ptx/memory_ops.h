@@ -1,5 +1,5 @@
-// Loads, stores and atomics of ordinary memory (PTX ISA 9.7.9.8 ld, 9.7.9.11 st, 9.7.13.6 atom,
-// 9.7.13.7 red).
+// Loads, stores and atomics of ordinary memory (PTX ISA, "Data Movement and Conversion
+// Instructions": ld, st; "Parallel Synchronization and Communication Instructions": atom, red).
 //
 // Shared addresses are 32 bits and may lie in another CTA of the cluster only where the name says
 // so. Vector forms need their natural alignment. Global pointers must be in a buffer that the

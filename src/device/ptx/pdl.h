@@ -1,5 +1,5 @@
-// Programmatic dependent launch (PTX ISA 9.7.13.13, griddepcontrol): a kernel starts while its
-// predecessor still runs.
+// Programmatic dependent launch: a kernel starts while its predecessor still runs (PTX ISA,
+// "Parallel Synchronization and Communication Instructions: griddepcontrol").
 #ifndef ATTN_PTX_PDL_H
 #define ATTN_PTX_PDL_H
 

@@ -1,6 +1,6 @@
-// setmaxnreg: warps hand registers to each other (PTX ISA 9.7.19.5). All warps of a warpgroup
-// execute it, with the same immediate, a multiple of 8 from 24 to 256. dec gives back at once; inc
-// waits until the CTA's pool has enough.
+// setmaxnreg: warps hand registers to each other (PTX ISA, "Miscellaneous Instructions:
+// setmaxnreg"). All warps of a warpgroup execute it, with the same immediate, a multiple of 8 from
+// 24 to 256. dec gives back at once; inc waits until the CTA's pool has enough.
 #ifndef ATTN_PTX_REGISTER_H
 #define ATTN_PTX_REGISTER_H
 

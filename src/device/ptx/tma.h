@@ -1,5 +1,5 @@
-// TMA: boxes of a tensor of 2 to 5 dimensions between global and shared memory (PTX ISA 9.7.9.27,
-// cp.async.bulk.tensor).
+// TMA: boxes of a tensor of 2 to 5 dimensions between global and shared memory (PTX ISA, "Data
+// Movement and Conversion Instructions: cp.async.bulk.tensor").
 //
 // Coordinates are in elements, innermost dimension first, and may lie outside: a load fills such
 // elements with zero, a store leaves them out. One thread issues. A load adds the bytes of the
@@ -101,7 +101,7 @@ PTX void tma_store_5d(const tensor_map *map, uint32_t src, int32_t c0, int32_t c
                           "r"(src), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
                           : "memory"););
 
-// 9.7.9.27 cp.reduce.async.bulk.tensor: adds to what is there, each element atomically, in no
+// cp.reduce.async.bulk.tensor: adds to what is there, each element atomically, in no
 // particular order.
 PTX void tma_reduce_add_2d(const tensor_map *map, uint32_t src, int32_t c0, int32_t c1)
     PTX_BODY(asm volatile("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group "

@@ -1,5 +1,6 @@
-// Instructions of a warp as a whole: shuffles, votes, election, syncwarp (PTX ISA 9.7.9.6, 9.7.13.5
-// and following).
+// Instructions of a warp as a whole: shuffles, votes, election, syncwarp (PTX ISA, "Data
+// Movement and Conversion Instructions: shfl.sync" and "Parallel Synchronization and Communication
+// Instructions": bar.warp.sync, vote.sync, redux.sync, elect.sync).
 //
 // Except for warp_sync they order no memory. All 32 lanes take part.
 #ifndef ATTN_PTX_WARP_H

@@ -1,5 +1,6 @@
 // wgmma: the matrix instruction of a Hopper warpgroup, D[64][n] = A[64][k] B[k][n] (+ D) in fp32,
-// asynchronous (PTX ISA 9.7.15; descriptors 9.7.15.5.1, fragments 9.7.15.5).
+// asynchronous (PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions";
+// operands: its "Register Fragments and Shared Memory Matrix Layouts").
 //
 //   wgmma_ss_TYPE(n, d, desc_a, desc_b, accumulate, ...)    A and B in shared memory
 //   wgmma_rs_TYPE(n, d, a, desc_b, accumulate, ...)         A in registers
@@ -20,11 +21,11 @@
 
 #include "../common/kernel.h"
 
-// 9.7.15.7.1 wgmma.fence: before the first wgmma of a group, and whenever registers were written
+// wgmma.fence: before the first wgmma of a group, and whenever registers were written
 // before one.
 PTX void wgmma_fence(void) PTX_BODY(asm volatile("wgmma.fence.sync.aligned;" ::: "memory"););
 
-// 9.7.15.7.2 wgmma.commit_group
+// wgmma.commit_group
 PTX void wgmma_commit_group(void) PTX_BODY(asm volatile("wgmma.commit_group.sync.aligned;" ::
                                                             : "memory"););
 
@@ -32,7 +33,7 @@ PTX void wgmma_commit_group(void) PTX_BODY(asm volatile("wgmma.commit_group.sync
 
 #include "wgmma_lists.h"
 
-// 9.7.15.7.3 wgmma.wait_group: until at most n of my groups are not done.
+// wgmma.wait_group: until at most n of my groups are not done.
 #define wgmma_wait_group(n)                                                                        \
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"((int)(n)) : "memory")
 
