@@ -10,7 +10,8 @@
 #   fuzz      FUZZ_SECONDS (60) of libFuzzer over all targets
 #   slow      long sweeps; not part of the whole run, name it to run it
 #
-# Each stage says how to run it alone, ctest says the same for each failing test. Environment: JOBS, FUZZ_SECONDS.
+# Each stage says how to run it alone, ctest says the same for each failing test. Environment: JOBS,
+# FUZZ_SECONDS, FUZZ_SEED (1; 0 draws a new one).
 # The last line is "N passed, N failed"; the exit status is 0 only when something ran and nothing failed.
 set -uo pipefail
 cd "$(dirname "$0")/.."

@@ -112,10 +112,11 @@ static int32_t *draw_ints(fuzz_input_t *input, int64_t count, int64_t high)
 static int32_t *draw_cu_seqlens(fuzz_input_t *input, const attn_append_desc_t *desc)
 {
     int32_t *cu = draw_ints(input, desc->batch + 1, 0);
-    for (int64_t b = 0; b < desc->batch; b++) {
+    // Unpacked, total_new is any value and the library does not look.
+    for (int64_t b = 0; b < desc->batch && desc->varlen_new; b++) {
         const int64_t left = desc->total_new - cu[b];
         const int64_t room = left < desc->s_new ? left : desc->s_new;
-        cu[b + 1] = cu[b] + (int32_t)fuzz_up_to(input, room < 0 ? 0 : room);
+        cu[b + 1] = (int32_t)(cu[b] + fuzz_up_to(input, room < 0 ? 0 : room));
     }
     return cu;
 }
