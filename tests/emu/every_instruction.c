@@ -136,6 +136,11 @@ DEVICE void use_matrix(uint32_t smem)
     stmatrix_x1(smem, r);
 }
 
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 900
+#define WITH_WGMMA // Hopper alone has it
+#endif
+
+#ifdef WITH_WGMMA
 #define USE_N(n)                                                                                   \
     wgmma_ss_bf16(n, d, desc, desc, 1, 0, 1);                                                      \
     wgmma_rs_bf16(n, d, a, desc, 1, 0)
@@ -200,6 +205,7 @@ DEVICE void use_wgmma(uint32_t *words, uint32_t smem)
         st_global_f32(words + i * 128 + thread_idx(), d[i]);
     }
 }
+#endif
 
 KERNEL_CLUSTER(128, 2) every_instruction(const GRID_CONSTANT struct every_params p)
 {
@@ -213,5 +219,7 @@ KERNEL_CLUSTER(128, 2) every_instruction(const GRID_CONSTANT struct every_params
     use_memory(p.words, smem);
     use_matrix(smem);
     st_global_u32(p.words, use_warp(thread_idx() + where + cluster_rank() + cluster_size()));
+#ifdef WITH_WGMMA
     use_wgmma(p.words, smem);
+#endif
 }

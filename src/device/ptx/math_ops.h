@@ -69,4 +69,53 @@ PTX float f32_of_f16(uint32_t half) PTX_BODY(float r; asm("cvt.f32.f16 %0, %1;"
                                              return r;);
 PTX float f32_of_bf16(uint32_t half) PTX_BODY(return __uint_as_float(half << 16););
 
+// Two floats in one instruction, and the maximum of three: sm_100 and later.
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 1000
+
+struct f32x2 {
+    float x;
+    float y;
+};
+
+PTX struct f32x2 add_f32x2(struct f32x2 a, struct f32x2 b)
+    PTX_BODY(struct f32x2 r; asm("{ .reg .b64 a, b, d; mov.b64 a, {%2, %3}; mov.b64 b, {%4, %5}; "
+                                 "add.rn.f32x2 d, a, b; mov.b64 {%0, %1}, d; }"
+                                 : "=f"(r.x), "=f"(r.y)
+                                 : "f"(a.x), "f"(a.y), "f"(b.x), "f"(b.y));
+             return r;);
+PTX struct f32x2 sub_f32x2(struct f32x2 a, struct f32x2 b)
+    PTX_BODY(struct f32x2 r; asm("{ .reg .b64 a, b, d; mov.b64 a, {%2, %3}; mov.b64 b, {%4, %5}; "
+                                 "sub.rn.f32x2 d, a, b; mov.b64 {%0, %1}, d; }"
+                                 : "=f"(r.x), "=f"(r.y)
+                                 : "f"(a.x), "f"(a.y), "f"(b.x), "f"(b.y));
+             return r;);
+PTX struct f32x2 mul_f32x2(struct f32x2 a, struct f32x2 b)
+    PTX_BODY(struct f32x2 r; asm("{ .reg .b64 a, b, d; mov.b64 a, {%2, %3}; mov.b64 b, {%4, %5}; "
+                                 "mul.rn.f32x2 d, a, b; mov.b64 {%0, %1}, d; }"
+                                 : "=f"(r.x), "=f"(r.y)
+                                 : "f"(a.x), "f"(a.y), "f"(b.x), "f"(b.y));
+             return r;);
+// Rounds down: adding 1.5 * 2^23 this way and subtracting it is the floor of small numbers.
+PTX struct f32x2 add_rm_f32x2(struct f32x2 a, struct f32x2 b)
+    PTX_BODY(struct f32x2 r; asm("{ .reg .b64 a, b, d; mov.b64 a, {%2, %3}; mov.b64 b, {%4, %5}; "
+                                 "add.rm.f32x2 d, a, b; mov.b64 {%0, %1}, d; }"
+                                 : "=f"(r.x), "=f"(r.y)
+                                 : "f"(a.x), "f"(a.y), "f"(b.x), "f"(b.y));
+             return r;);
+PTX struct f32x2 fma_f32x2(struct f32x2 a, struct f32x2 b, struct f32x2 c)
+    PTX_BODY(struct f32x2 r;
+             asm("{ .reg .b64 a, b, c, d; mov.b64 a, {%2, %3}; mov.b64 b, {%4, %5}; mov.b64 c, "
+                 "{%6, %7}; fma.rn.f32x2 d, a, b, c; mov.b64 {%0, %1}, d; }"
+                 : "=f"(r.x), "=f"(r.y)
+                 : "f"(a.x), "f"(a.y), "f"(b.x), "f"(b.y), "f"(c.x), "f"(c.y));
+             return r;);
+
+// max.f32 of three: NaN only if all are.
+PTX float max3_f32(float a, float b, float c) PTX_BODY(float r; asm("max.f32 %0, %1, %2, %3;"
+                                                                    : "=f"(r)
+                                                                    : "f"(a), "f"(b), "f"(c));
+                                                       return r;);
+
+#endif
+
 #endif
