@@ -1,4 +1,4 @@
-# Installing and finding: the shared library, the header, libattn.pc for pkg-config, the CMake package attn, and the
+# Installing and finding: the library, shared or static, the header, libattn.pc for pkg-config, the CMake package attn, and the
 # command with its manual page. Included by the root after the targets exist; how the library is made, its SONAME and
 # its symbol versions, is src/CMakeLists.txt's business.
 include(GNUInstallDirs)
@@ -6,6 +6,7 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS attn EXPORT attnTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES ${PROJECT_SOURCE_DIR}/include/attn.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
@@ -15,6 +16,19 @@ file(RELATIVE_PATH ATTN_PC_PREFIX ${pc_folder} ${CMAKE_INSTALL_PREFIX})
 file(RELATIVE_PATH ATTN_PC_LIBDIR ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_LIBDIR})
 file(RELATIVE_PATH ATTN_PC_INCLUDEDIR ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_INCLUDEDIR})
 string(REGEX REPLACE "/$" "" ATTN_PC_PREFIX "${ATTN_PC_PREFIX}")
+# A static library takes what it needs along. In Libs, not in Libs.private: with no shared library installed, every
+# program needs it.
+set(ATTN_PC_LIBRARIES -lattn)
+set(ATTN_NEEDS_OPENMP OFF)
+if(NOT BUILD_SHARED_LIBS)
+  get_target_property(private_libraries attn LINK_LIBRARIES)
+  if("OpenMP::OpenMP_C" IN_LIST private_libraries)
+    set(ATTN_NEEDS_OPENMP ON)
+    list(TRANSFORM OpenMP_C_LIB_NAMES PREPEND -l OUTPUT_VARIABLE openmp_libraries)
+  endif()
+  list(APPEND ATTN_PC_LIBRARIES ${openmp_libraries} -lm)
+endif()
+list(JOIN ATTN_PC_LIBRARIES " " ATTN_PC_LIBRARIES)
 configure_file(${CMAKE_CURRENT_LIST_DIR}/libattn.pc.in ${PROJECT_BINARY_DIR}/libattn.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/libattn.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 

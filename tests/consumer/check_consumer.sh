@@ -7,14 +7,17 @@
 #   header       attn.h compiles alone and without a warning as C11, C17, C++17 (and as part of two files of a program)
 #   pkg_config   a program in C and one in C++ through pkg-config, run
 #   find_package the same through find_package, run
+#   static       a static library, installed into a folder with a blank in its name, through both
+#   subproject   libattn as a folder of another project, static and shared: it adds the library and nothing else
 #   symbols      exactly the functions of attn.h are exported, at version LIBATTN_0
 #   command      the attn command finds its library in the moved tree; its manual page is there
 #   library      SONAME, size, and what the library itself needs
 #
-# Every check but install needs install to have run.
+# Every check but install, static and subproject needs install to have run.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
+source=$(cd "$here/../.." && pwd)
 check=${1:?check}
 build=${2:?build folder}
 scratch=${3:?scratch folder}
@@ -24,8 +27,8 @@ fail() {
     echo "FAILED: $*" >&2
     exit 1
 }
-# The folder of libattn.so below the prefix: lib, lib64 or lib/x86_64-linux-gnu.
-lib_folder() { dirname "$(find "$prefix" -name libattn.so)"; }
+# The folder of libattn.pc's pkgconfig below the prefix: lib, lib64 or lib/x86_64-linux-gnu.
+lib_folder() { dirname "$(dirname "$(find "$prefix" -name libattn.pc)")"; }
 expect_result() {
     local said
     said=$(LD_LIBRARY_PATH=$(lib_folder) "$1") || fail "$1 did not work"
@@ -75,16 +78,15 @@ check_header() {
 }
 
 check_pkg_config() {
-    local folder=$scratch/pkg_config flags
+    local folder=$scratch/pkg_config flags=()
     rm -rf "$folder" && mkdir -p "$folder"
     export PKG_CONFIG_PATH
     PKG_CONFIG_PATH=$(lib_folder)/pkgconfig
     flags=$(pkg-config --cflags --libs libattn) || fail "pkg-config does not know libattn"
-    # shellcheck disable=SC2086
-    {
-        cc -std=c11 -Wall -Wextra -Werror "$here/consumer.c" $flags -lm -o "$folder/consumer_c"
-        c++ -std=c++17 -Wall -Wextra -Werror -xc++ "$here/consumer.c" -xnone $flags -lm -o "$folder/consumer_cxx"
-    }
+    # pkg-config quotes blanks for a shell.
+    eval "flags=($flags)"
+    cc -std=c11 -Wall -Wextra -Werror "$here/consumer.c" "${flags[@]}" -lm -o "$folder/consumer_c"
+    c++ -std=c++17 -Wall -Wextra -Werror -xc++ "$here/consumer.c" -xnone "${flags[@]}" -lm -o "$folder/consumer_cxx"
     expect_result "$folder/consumer_c"
     expect_result "$folder/consumer_cxx"
 }
@@ -99,6 +101,34 @@ check_find_package() {
     if cmake -S "$here/find_package" -B "$folder-refused" -DCMAKE_PREFIX_PATH="$prefix/nowhere" >/dev/null 2>&1; then
         fail "find_package finds another libattn than the one under test"
     fi
+}
+
+# Unoptimised, which builds in seconds: what is checked is the linking.
+check_static() {
+    scratch+="/with blank"
+    prefix=$scratch/prefix
+    rm -rf "$scratch" && mkdir -p "$scratch"
+    cmake -S "$source" -B "$scratch/build" -DCMAKE_BUILD_TYPE=Debug -DBUILD_SHARED_LIBS=OFF -DATTN_TOOLS=OFF \
+        -DATTN_TESTS=OFF >/dev/null
+    cmake --build "$scratch/build" >/dev/null
+    cmake --install "$scratch/build" --prefix "$scratch/first" >/dev/null
+    mv "$scratch/first" "$prefix"
+    [ -z "$(find "$prefix" -name 'libattn.so*')" ] || fail "a shared library is installed"
+    check_pkg_config
+    check_find_package
+}
+
+check_subproject() {
+    local folder=$scratch/subproject shared
+    rm -rf "$folder"
+    for shared in OFF ON; do
+        cmake -S "$here/subproject" -B "$folder/$shared" -DCMAKE_BUILD_TYPE=Debug -DATTN_SOURCE="$source" \
+            -DBUILD_SHARED_LIBS=$shared >/dev/null
+        cmake --build "$folder/$shared" >/dev/null
+        LD_LIBRARY_PATH='' "$folder/$shared/consumer_c" || fail "a program with libattn inside does not run"
+        cmake --install "$folder/$shared" --prefix "$folder/prefix" >/dev/null
+        [ ! -e "$folder/prefix" ] || fail "the other project installs parts of libattn"
+    done
 }
 
 check_symbols() {
@@ -131,6 +161,6 @@ check_library() {
 }
 
 case "$check" in
-install | header | pkg_config | find_package | symbols | command | library) "check_$check" ;;
+install | header | pkg_config | find_package | static | subproject | symbols | command | library) "check_$check" ;;
 *) fail "no check '$check'" ;;
 esac
