@@ -9,7 +9,7 @@ status=0
 
 clean_tree() {
     rm -rf "$folder/tree"
-    mkdir -p "$folder/tree"/{include,src/core,src/cpu,src/cuda,src/shared,src/device,tools,bench,tests,scripts}
+    mkdir -p "$folder/tree"/{include,src/core,src/cpu/reference,src/cuda,src/shared,src/device,tools,bench,tests,scripts}
     cd "$folder/tree"
     echo '// attn.h: the API.' >include/attn.h
     printf '// plan.c: plans.\n#include "plan.h"\n\n#include <attn.h>\n#include <stdlib.h>\n' >src/core/plan.c
@@ -17,6 +17,8 @@ clean_tree() {
     printf '// mask.h: masks.\n#include <stdint.h>\n' >src/shared/mask.h
     printf '// cpu.c: kernels.\n#include "../core/plan.h"\n' >src/cpu/cpu.c
     echo '// cpu.h: kernels.' >src/cpu/cpu.h
+    printf '// oracle.c: the formula.\n#include "../../core/plan.h"\n' >src/cpu/reference/oracle.c
+    echo '// oracle.h: the formula.' >src/cpu/reference/oracle.h
     echo '// load.h: device loads.' >src/device/load.h
     echo '// main.c: the command.' >tools/main.c
     printf '#!/bin/sh\n' >scripts/run.sh
@@ -47,6 +49,8 @@ fi
 marks="TO""DO"
 expect src/core/plan.c '#include "cpu.h"\n' "core may not include cpu"
 expect src/core/plan.c '#include "load.h"\n' "core may not include device"
+expect src/cpu/reference/oracle.c '#include "../cpu.h"\n' "it shares no code with the kernels"
+expect src/cpu/cpu.c '#include "reference/oracle.h"\n' "cpu may not include reference"
 expect src/core/plan.c '#include "gone.h"\n' "is not in the tree"
 expect src/shared/mask.h '#include <math.h>\n' "shared may not include <math.h>"
 expect src/shared/mask.h '#include "plan.h"\n' "shared may not include core"

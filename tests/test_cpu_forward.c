@@ -3,9 +3,9 @@
 // loading, the few-rows kernel, splits, and results that must be exact or equal in every bit.
 #include <math.h>
 
-#include "cpu/simd_scalar.h"
+#include "cpu/isa/simd_scalar.h"
 
-#include "cpu/math_tmpl.h"
+#include "cpu/isa/math_tmpl.h"
 #include "support.h"
 
 static void holds(const attn_desc_t *desc, const problem_options_t *options)

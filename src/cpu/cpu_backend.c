@@ -5,8 +5,8 @@
 
 #include "../core/plan.h"
 #include "../core/status.h"
-#include "backward.h"
-#include "forward_plan.h"
+#include "backward/backward.h"
+#include "forward/forward_plan.h"
 #include "kernels.h"
 
 const attn_cpu_kernels_t *attn_cpu_kernels_of(attn_isa_t isa)

@@ -6,8 +6,8 @@
 
 #include <stdint.h>
 
-#include "backward_tile.h"
-#include "forward_task.h"
+#include "backward/backward_tile.h"
+#include "forward/forward_task.h"
 
 typedef struct attn_cpu_kernels {
     int32_t lanes;      // floats per vector

@@ -5,10 +5,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "../core/checked.h"
-#include "../core/element.h"
-#include "../core/sequence.h"
-#include "../core/status.h"
+#include "../../core/checked.h"
+#include "../../core/element.h"
+#include "../../core/sequence.h"
+#include "../../core/status.h"
 
 // Enough tasks to keep many threads busy to the end: below it, tasks get fewer panels and then keys
 // are split.

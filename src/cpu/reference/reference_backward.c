@@ -14,7 +14,7 @@
 
 #include <math.h>
 
-#include "../core/element.h"
+#include "../../core/element.h"
 
 typedef struct backward_run {
     const attn_plan_t *plan;

@@ -11,7 +11,7 @@
 #ifndef ATTN_CPU_FORWARD_PAIRS_TMPL_H
 #define ATTN_CPU_FORWARD_PAIRS_TMPL_H
 
-#include "gemm_pairs_tmpl.h"
+#include "../isa/gemm_pairs_tmpl.h"
 #include "softmax_tmpl.h"
 
 // Pairs per row of a loaded K tile; an odd number of cache lines, and never more than the fp32

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "../core/element.h"
+#include "../../core/element.h"
 
 int attn_cpu_all_finite(const float *values, int64_t n)
 {

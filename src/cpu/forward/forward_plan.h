@@ -4,8 +4,8 @@
 #ifndef ATTN_CPU_FORWARD_PLAN_H
 #define ATTN_CPU_FORWARD_PLAN_H
 
+#include "../kernels.h"
 #include "forward_task.h"
-#include "kernels.h"
 
 // Fills small_q, tile_q, tile_kv, num_splits, split_keys and workspace_bytes of a plan whose isa is
 // set.

@@ -6,8 +6,8 @@
 
 #include <stdbool.h>
 
-#include "../core/plan.h"
-#include "../core/sequence.h"
+#include "../../core/plan.h"
+#include "../../core/sequence.h"
 
 // One query head of one batch entry, with the K/V head that it uses.
 typedef struct reference_head {

@@ -2,8 +2,8 @@
 #ifndef ATTN_CPU_BACKWARD_LAYOUT_H
 #define ATTN_CPU_BACKWARD_LAYOUT_H
 
-#include "../core/plan.h"
-#include "../core/sequence.h"
+#include "../../core/plan.h"
+#include "../../core/sequence.h"
 #include "backward_tile.h"
 
 // Scratch of one worker, in the shapes of backward_tile.h.

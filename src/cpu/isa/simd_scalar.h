@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "../shared/convert.h"
+#include "../../shared/convert.h"
 
 #define VF_LANES 4
 // 4 rows x 2 accumulators, 2 vectors of B, a broadcast and a product: 12 of SSE2's 16 registers.

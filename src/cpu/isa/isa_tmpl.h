@@ -3,12 +3,12 @@
 #ifndef ATTN_CPU_ISA_TMPL_H
 #define ATTN_CPU_ISA_TMPL_H
 
-#include "kernels.h"
+#include "../kernels.h"
 
-#include "backward_tmpl.h"
-#include "decode_tmpl.h"
-#include "forward_tmpl.h"
-#include "merge_splits_tmpl.h"
+#include "../backward/backward_tmpl.h"
+#include "../forward/decode_tmpl.h"
+#include "../forward/forward_tmpl.h"
+#include "../forward/merge_splits_tmpl.h"
 
 const attn_cpu_kernels_t ATTN_CPU_KERNELS = {
     .lanes = VF_LANES,

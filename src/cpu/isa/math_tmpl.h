@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "../shared/exp2.h"
+#include "../../shared/exp2.h"
 
 // 2^x within 2 ulp; exactly 1 at 0, 0 from -150.1 down to -inf, inf from 128 up, NaN for NaN.
 // Denormal results are right.

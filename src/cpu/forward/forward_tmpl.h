@@ -20,7 +20,7 @@
 #ifndef ATTN_CPU_FORWARD_TMPL_H
 #define ATTN_CPU_FORWARD_TMPL_H
 
-#include "gemm_tmpl.h"
+#include "../isa/gemm_tmpl.h"
 #include "softmax_tmpl.h"
 
 // -------------------------------------------------------------------------------------------------

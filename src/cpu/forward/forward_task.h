@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../core/plan.h"
+#include "../../core/plan.h"
 
 // Most panels of a task, and most rows of a task whose lanes are dims.
 #define ATTN_CPU_PANELS_MAX 8

@@ -26,7 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../shared/block_range.h"
+#include "../../shared/block_range.h"
 #include "attn.h"
 
 // Masks cut the work of a tile in strips of so many rows by panels of keys.

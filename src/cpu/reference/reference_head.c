@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-#include "../core/element.h"
-#include "../shared/philox.h"
+#include "../../core/element.h"
+#include "../../shared/philox.h"
 
 reference_head_t reference_head_at(const attn_desc_t *desc, const attn_forward_args_t *args,
                                    int64_t b, int64_t h_q)

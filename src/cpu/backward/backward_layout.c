@@ -2,9 +2,9 @@
 // offsets.
 #include "backward_layout.h"
 
-#include "../core/element.h"
-#include "kernels.h"
-#include "score_tile.h"
+#include "../../core/element.h"
+#include "../kernels.h"
+#include "../score_tile.h"
 
 // -------------------------------------------------------------------------------------------------
 // Workspace

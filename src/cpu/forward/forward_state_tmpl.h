@@ -5,10 +5,10 @@
 
 #include <math.h>
 
-#include "../core/checked.h"
-#include "math_tmpl.h"
-#include "score_tile.h"
-#include "tile_tmpl.h"
+#include "../../core/checked.h"
+#include "../isa/math_tmpl.h"
+#include "../score_tile.h"
+#include "kv_source_tmpl.h"
 
 // 2^8 bounds the weights while the maximum is stale. 8-bit inputs take none of it.
 #define RESCALE_LOG2 8.0f

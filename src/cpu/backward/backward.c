@@ -15,9 +15,9 @@
 
 #include <string.h>
 
+#include "../kernels.h"
 #include "backward_block.h"
 #include "bias_gradient.h"
-#include "kernels.h"
 #include "preprocess.h"
 
 // -------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 #ifndef ATTN_CPU_BACKWARD_H
 #define ATTN_CPU_BACKWARD_H
 
-#include "../core/plan.h"
+#include "../../core/plan.h"
 
 // Fills tile_q, tile_kv, num_splits (pieces of the keys, each with its own partial dq) and
 // split_keys from the descriptor and plan->isa, which must be set. Never looks at the number of

@@ -12,8 +12,8 @@
 #ifndef ATTN_CPU_DECODE_TMPL_H
 #define ATTN_CPU_DECODE_TMPL_H
 
+#include "../isa/gemm_tmpl.h"
 #include "forward_state_tmpl.h"
-#include "gemm_tmpl.h"
 #include "softmax_tmpl.h"
 
 #define DECODE_KEYS 4

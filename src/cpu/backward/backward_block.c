@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "../score_tile.h"
 #include "backward_nonfinite.h"
-#include "score_tile.h"
 
 static int64_t smaller(int64_t a, int64_t b)
 {

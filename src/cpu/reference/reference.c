@@ -7,10 +7,10 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "../core/element.h"
-#include "../core/status.h"
-#include "append.h"
-#include "merge.h"
+#include "../../core/element.h"
+#include "../../core/status.h"
+#include "../append.h"
+#include "../merge.h"
 
 typedef struct forward_run {
     const attn_plan_t *plan;

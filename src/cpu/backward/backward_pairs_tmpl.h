@@ -4,7 +4,7 @@
 #ifndef ATTN_CPU_BACKWARD_PAIRS_TMPL_H
 #define ATTN_CPU_BACKWARD_PAIRS_TMPL_H
 
-#include "gemm_pairs_tmpl.h"
+#include "../isa/gemm_pairs_tmpl.h"
 
 #ifdef VF_HAS_BF16_DOT
 

@@ -4,11 +4,11 @@
 #ifndef ATTN_CPU_BACKWARD_TMPL_H
 #define ATTN_CPU_BACKWARD_TMPL_H
 
-#include "../core/element.h"
+#include "../../core/element.h"
+#include "../isa/gemm_tmpl.h"
+#include "../isa/math_tmpl.h"
+#include "../isa/row_tmpl.h"
 #include "backward_tile.h"
-#include "gemm_tmpl.h"
-#include "math_tmpl.h"
-#include "tile_tmpl.h"
 
 // -------------------------------------------------------------------------------------------------
 // Rows in and out of memory
