@@ -136,6 +136,9 @@ typedef enum attn_isa {
 } attn_isa_t;
 
 // A stride with this value is derived from the shape: dense, in the order of the struct's fields.
+// It is the room of the dims inside it, the largest size * |stride| of them, at least 1: a dim
+// with stride 0 takes none. So a mask of (batch, 1, 1, s_kv) in memory is stride_h = stride_q = 0
+// and the rest AUTO, which makes stride_b s_kv.
 #define ATTN_STRIDE_AUTO INT64_MIN
 
 // -------------------------------------------------------------------------------------------------
@@ -542,8 +545,9 @@ static inline void attn_append_args_init(attn_append_args_t *args)
     memset(args, 0, sizeof(*args));
     args->struct_size = sizeof(*args);
 }
-// Nothing is written if a token does not fit: "cache_seqlens[0] + 1 new = 65, capacity 64".
-// cache_seqlens is not changed.
+// Nothing is written if a token does not fit: "cache_seqlens[0] + 1 new = 65, capacity 64"; or if
+// two tokens have one place, by a page or an entry that sequences share. cache_seqlens is not
+// changed.
 ATTN_API attn_status_t attn_append(const attn_context_t *context, const attn_append_desc_t *desc,
                                    const attn_append_args_t *args, void *stream);
 

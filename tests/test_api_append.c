@@ -404,6 +404,97 @@ static void one_that_does_not_fit_stops_all(void **state)
     append_destroy(&run);
 }
 
+// ---------------------------------------------------------------------------------------------
+// Two tokens with one place
+
+static void sequences_that_share_an_entry(void **state)
+{
+    (void)state;
+    attn_append_desc_t desc = dense_desc(ATTN_F32);
+    desc.has_cache_batch_idx = 1;
+    desc.batch = 3;
+    desc.s_new = 4;
+    append_run_t run = append_create(&desc);
+    int32_t lengths[3] = {0, 9, 3};
+    const int32_t entries[3] = {2, 1, 2};
+    run.args.cache_seqlens = lengths;
+    run.args.cache_batch_idx = entries;
+    assert_fails(append_go(&run), ATTN_INVALID_ARGUMENT,
+                 "cache_batch_idx: sequences 0 and 2 both append to row 3 of entry 2");
+    assert_true(is_zero(&run.k_cache) && is_zero(&run.v_cache));
+    lengths[2] = 4; // behind the other's tokens
+    assert_ok(append_go(&run));
+    assert_appended(&run);
+    append_destroy(&run);
+}
+
+static void sequences_that_share_a_page(void **state)
+{
+    (void)state;
+    attn_append_desc_t desc = dense_desc(ATTN_F32);
+    desc.paged_kv = 1;
+    desc.page_size = 4;
+    desc.num_pages = 8;
+    desc.pages_per_seq = 3;
+    desc.s_new = 5;
+    append_run_t run = append_create(&desc);
+    int32_t lengths[2] = {4, 5};
+    int32_t table[6] = {7, 3, 4, 7, 5, 4}; // page 7 is in use by both, which is no fault
+    run.args.cache_seqlens = lengths;
+    run.args.page_table = table;
+    assert_fails(append_go(&run), ATTN_INVALID_ARGUMENT,
+                 "page_table: sequences 0 and 1 both append to row 0 of page 4");
+    table[5] = 3;
+    assert_fails(append_go(&run), ATTN_INVALID_ARGUMENT, "append to row 0 of page 3");
+    table[2] = 3; // a sequence meets itself
+    table[5] = 6;
+    assert_fails(append_go(&run), ATTN_INVALID_ARGUMENT,
+                 "sequences 0 and 0 both append to row 0 of page 3");
+    assert_true(is_zero(&run.k_cache) && is_zero(&run.v_cache));
+    table[2] = table[4] = 5; // rows 0 of page 5, and rows 1, 2, 3
+    assert_ok(append_go(&run));
+    assert_appended(&run);
+    append_destroy(&run);
+}
+
+// Every pair of 1300 sequences is compared, wherever the two stand.
+static void any_two_of_many_sequences(void **state)
+{
+    (void)state;
+    enum { BATCH = 1300 };
+    attn_append_desc_t desc;
+    attn_append_desc_init(&desc, ATTN_F32);
+    desc.batch = desc.cache_batch = BATCH;
+    desc.s_new = desc.heads_kv = desc.d_qk = desc.d_v = 1;
+    desc.capacity = 3;
+    desc.has_cache_batch_idx = 1;
+    append_run_t run = append_create(&desc);
+    static int32_t lengths[BATCH];
+    static int32_t entries[BATCH];
+    for (int32_t b = 0; b < BATCH; b++) {
+        lengths[b] = b % 2; // neighbours share an entry and not a row
+        entries[b] = b / 2;
+    }
+    run.args.cache_seqlens = lengths;
+    run.args.cache_batch_idx = entries;
+    assert_ok(append_go(&run));
+    assert_appended(&run);
+    test_rng_t rng = test_rng_at(63, 0);
+    for (int n = 0; n < 300; n++) {
+        const int32_t one = (int32_t)test_rng_range(&rng, 0, BATCH - 1);
+        const int32_t other = (int32_t)test_rng_range(&rng, 0, BATCH - 1);
+        const int32_t kept = entries[other];
+        if (one == other || lengths[one] != lengths[other]) {
+            continue;
+        }
+        entries[other] = entries[one];
+        assert_fails(append_go(&run), ATTN_INVALID_ARGUMENT, "both append to row");
+        entries[other] = kept;
+    }
+    assert_true(is_zero(&run.k_cache) && is_zero(&run.v_cache));
+    append_destroy(&run);
+}
+
 // Entries 2^30 elements apart in 8 GiB of addresses, of which only the rows themselves are ever
 // touched.
 static void c064_entries_far_apart(void **state)
@@ -518,6 +609,9 @@ int main(void)
         cmocka_unit_test(c062_dense_cache_is_full),
         cmocka_unit_test(c062_pages_are_full),
         cmocka_unit_test(one_that_does_not_fit_stops_all),
+        cmocka_unit_test(sequences_that_share_an_entry),
+        cmocka_unit_test(sequences_that_share_a_page),
+        cmocka_unit_test(any_two_of_many_sequences),
         cmocka_unit_test(c064_entries_far_apart),
         cmocka_unit_test(wrong_descriptors_are_refused),
     };

@@ -359,6 +359,41 @@ static void automatic_strides_mix_with_given(void **state)
     assert_int_equal(full.mask.stride_b, 7);
 }
 
+// Every set of broadcast dims: the others are dense, as if the broadcast ones had size 1.
+static void automatic_strides_of_broadcast_masks(void **state)
+{
+    (void)state;
+    const int64_t sizes[4] = {7, 5, 4, 2}; // s_kv, s_q, heads_q, batch
+    for (int broadcast = 0; broadcast < 16; broadcast++) {
+        attn_desc_t desc = good_desc();
+        attn_mask_tensor_t *const tensors[] = {&desc.mask, &desc.bias};
+        for (int t = 0; t < 2; t++) {
+            int64_t *const strides[4] = {&tensors[t]->stride_k, &tensors[t]->stride_q,
+                                         &tensors[t]->stride_h, &tensors[t]->stride_b};
+            tensors[t]->present = 1;
+            for (int dim = 0; dim < 4; dim++) {
+                *strides[dim] = broadcast >> dim & 1 ? 0 : ATTN_STRIDE_AUTO;
+            }
+        }
+        attn_desc_t full;
+        assert_ok(attn_desc_check(&desc, FWD, &full));
+        int64_t expected[4];
+        int64_t inside = 1;
+        for (int dim = 0; dim < 4; dim++) {
+            const int is_stored = !(broadcast >> dim & 1);
+            expected[dim] = is_stored ? inside : 0;
+            inside *= is_stored ? sizes[dim] : 1;
+        }
+        const attn_mask_tensor_t *const got[] = {&full.mask, &full.bias};
+        for (int t = 0; t < 2; t++) {
+            assert_int_equal(got[t]->stride_k, expected[0]);
+            assert_int_equal(got[t]->stride_q, expected[1]);
+            assert_int_equal(got[t]->stride_h, expected[2]);
+            assert_int_equal(got[t]->stride_b, expected[3]);
+        }
+    }
+}
+
 static void any_strides_without_collisions_pass(void **state)
 {
     (void)state;
@@ -478,6 +513,7 @@ int main(void)
         cmocka_unit_test(automatic_strides_are_dense),
         cmocka_unit_test(automatic_strides_of_packs_and_pages),
         cmocka_unit_test(automatic_strides_mix_with_given),
+        cmocka_unit_test(automatic_strides_of_broadcast_masks),
         cmocka_unit_test(any_strides_without_collisions_pass),
         cmocka_unit_test(more_elements_than_places),
         cmocka_unit_test(windows_fold),

@@ -249,5 +249,5 @@ attn_status_t attn_append_args_check(const attn_append_desc_t *desc, const attn_
     for (int64_t b = 0; b < desc->batch; b++) {
         ATTN_FORWARD_ERROR(check_sequence(desc, args, b));
     }
-    return ATTN_OK;
+    return attn_append_check_places(desc, args);
 }

@@ -11,4 +11,8 @@ attn_status_t attn_append_desc_check(attn_append_desc_t *desc);
 attn_status_t attn_append_args_check(const attn_append_desc_t *desc,
                                      const attn_append_args_t *args);
 
+// Refuses two tokens with one place in the cache. All else is checked.
+attn_status_t attn_append_check_places(const attn_append_desc_t *desc,
+                                       const attn_append_args_t *args);
+
 #endif
