@@ -14,9 +14,11 @@ fast examples/ladder/tma_copy.c sm_90a
 fast examples/ladder/hopper_gemm.c sm_90a
 fast examples/ladder/hopper_attention.c sm_90a -DHEAD_DIM=64
 fast examples/ladder/hopper_attention.c sm_90a -DHEAD_DIM=128
+assembles tests/emu/every_instruction.c sm_80
 assembles tests/emu/every_instruction.c sm_90a
 assembles tests/emu/every_instruction.c sm_100a
 assembles tests/emu/every_instruction.c sm_103a
+assembles tests/emu/every_instruction.c sm_120a
 assembles tests/emu/every_tcgen05.c sm_100a
 assembles tests/emu/every_tcgen05.c sm_100a -DPAIR
 assembles tests/emu/every_tcgen05.c sm_103a

@@ -1,19 +1,32 @@
-// A kernel that uses every instruction wrapper, for the gate: what never runs on a GPU must at
-// least assemble. It computes nothing, and nothing runs it.
+// A kernel that uses every instruction wrapper that the architecture has, for the gate: what never
+// runs on a GPU must at least assemble. It computes nothing, and nothing runs it. tcgen05 is in
+// every_tcgen05.c.
 #include "../../src/device/common/descriptor.h"
 #include "../../src/device/ptx/barrier.h"
 #include "../../src/device/ptx/bulk.h"
 #include "../../src/device/ptx/cluster.h"
+#include "../../src/device/ptx/cp_async.h"
 #include "../../src/device/ptx/fence.h"
 #include "../../src/device/ptx/math_ops.h"
 #include "../../src/device/ptx/matrix.h"
 #include "../../src/device/ptx/mbarrier.h"
 #include "../../src/device/ptx/memory_ops.h"
+#include "../../src/device/ptx/mma_sync.h"
 #include "../../src/device/ptx/pdl.h"
 #include "../../src/device/ptx/register.h"
 #include "../../src/device/ptx/tma.h"
 #include "../../src/device/ptx/warp.h"
 #include "../../src/device/ptx/wgmma.h"
+
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#define SINCE_SM90
+#endif
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 890
+#define SINCE_SM89
+#endif
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 900
+#define WITH_WGMMA // Hopper alone has it
+#endif
 
 struct every_params {
     tensor_map map;
@@ -23,26 +36,61 @@ struct every_params {
 DEVICE void use_barriers(uint32_t smem)
 {
     mbarrier_init(smem, 1);
-    fence_mbarrier_init();
     cta_sync();
     mbarrier_arrive(smem);
+    mbarrier_wait(smem, 0);
+    mbarrier_inval(smem);
+    barrier_arrive(1, 128);
+    barrier_sync(1, 128);
+    fence_acq_rel_cta();
+    fence_acq_rel_gpu();
+}
+
+DEVICE void use_cp_async(const uint32_t *words, uint32_t smem)
+{
+    cp_async_4(smem, words);
+    cp_async_8(smem, words);
+    cp_async_16(smem, words);
+    cp_async_4_zfill(smem, words, 2);
+    cp_async_8_zfill(smem, words, 4);
+    cp_async_16_zfill(smem, words, 0);
+    cp_async_commit_group();
+    cp_async_wait_group(1);
+    cp_async_wait_all();
+    cp_async_mbarrier_arrive_noinc(smem);
+}
+
+DEVICE void use_mma_sync(uint32_t *words)
+{
+    float d[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    uint32_t a[4] = {words[0], words[1], words[2], words[3]};
+    uint32_t b[2] = {words[4], words[5]};
+    mma_m16n8k16_f16(d, a, b);
+    mma_m16n8k16_bf16(d, a, b);
+#ifdef SINCE_SM89
+    mma_m16n8k32_e4m3(d, a, b);
+    mma_m16n8k32_e5m2(d, a, b);
+    mma_m16n8k32_e4m3_e5m2(d, a, b);
+    mma_m16n8k32_e5m2_e4m3(d, a, b);
+#endif
+    st_global_f32(words, d[0] + d[1] + d[2] + d[3]);
+}
+
+#ifdef SINCE_SM90
+DEVICE void use_cluster_barriers(uint32_t smem)
+{
+    fence_mbarrier_init();
     mbarrier_arrive_cluster(cluster_map(smem, 0));
     mbarrier_expect_tx(smem, 16);
     mbarrier_arrive_expect_tx(smem, 16);
     mbarrier_arrive_expect_tx_cluster(cluster_map(smem, 0), 16);
-    mbarrier_wait(smem, 0);
     mbarrier_wait_cluster(smem, 1);
-    mbarrier_inval(smem);
-    barrier_arrive(1, 128);
-    barrier_sync(1, 128);
     cluster_arrive();
     cluster_wait();
     cluster_arrive_relaxed();
     cluster_wait();
     fence_proxy_async();
-    fence_acq_rel_cta();
     fence_acq_rel_cluster();
-    fence_acq_rel_gpu();
     griddep_wait();
     griddep_launch_dependents();
     setmaxnreg_dec(24);
@@ -56,10 +104,6 @@ DEVICE void use_tma(const tensor_map *map, uint32_t smem)
     tma_load_3d(smem, map, smem, 0, 1, 2);
     tma_load_4d(smem, map, smem, 0, 1, 2, 3);
     tma_load_5d(smem, map, smem, 0, 1, 2, 3, 4);
-    tma_load_multicast_2d(smem, map, smem, 3, 0, 1);
-    tma_load_multicast_3d(smem, map, smem, 3, 0, 1, 2);
-    tma_load_multicast_4d(smem, map, smem, 3, 0, 1, 2, 3);
-    tma_load_multicast_5d(smem, map, smem, 3, 0, 1, 2, 3, 4);
     tma_store_2d(map, smem, 0, 1);
     tma_store_3d(map, smem, 0, 1, 2);
     tma_store_4d(map, smem, 0, 1, 2, 3);
@@ -73,7 +117,6 @@ DEVICE void use_tma(const tensor_map *map, uint32_t smem)
 DEVICE void use_bulk(uint32_t *words, uint32_t smem)
 {
     bulk_load(smem, words, 16, smem);
-    bulk_load_multicast(smem, words, 16, smem, 3);
     bulk_copy_cluster(cluster_map(smem, 1), smem, 16, cluster_map(smem, 1));
     bulk_store(words, smem, 16);
     bulk_reduce_add_f32(words, smem, 16);
@@ -83,6 +126,32 @@ DEVICE void use_bulk(uint32_t *words, uint32_t smem)
     bulk_wait_group_read(1);
     bulk_wait_group(0);
 }
+
+DEVICE void use_stmatrix(uint32_t smem)
+{
+    uint32_t r[4] = {1, 2, 3, 4};
+    stmatrix_x4_trans(smem, r);
+    stmatrix_x4(smem, r);
+    stmatrix_x2_trans(smem, r);
+    stmatrix_x2(smem, r);
+    stmatrix_x1_trans(smem, r);
+    stmatrix_x1(smem, r);
+    st_cluster_u32(cluster_map(smem, 1), ld_cluster_u32(cluster_map(smem, 0)));
+}
+#endif
+
+// sm_120 has multicast, but ptxas warns that it is slow there.
+#if !defined(__CUDA_ARCH__) || (__CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200)
+#define WITH_MULTICAST
+DEVICE void use_multicast(const tensor_map *map, uint32_t *words, uint32_t smem)
+{
+    tma_load_multicast_2d(smem, map, smem, 3, 0, 1);
+    tma_load_multicast_3d(smem, map, smem, 3, 0, 1, 2);
+    tma_load_multicast_4d(smem, map, smem, 3, 0, 1, 2, 3);
+    tma_load_multicast_5d(smem, map, smem, 3, 0, 1, 2, 3, 4);
+    bulk_load_multicast(smem, words, 16, smem, 3);
+}
+#endif
 
 DEVICE void use_memory(uint32_t *words, uint32_t smem)
 {
@@ -94,7 +163,6 @@ DEVICE void use_memory(uint32_t *words, uint32_t smem)
     st_shared_u16(smem, ld_shared_u16(smem + 2));
     st_shared_u32(smem, ld_shared_u32(smem + 4));
     st_shared_f32(smem, ld_shared_f32(smem + 4));
-    st_cluster_u32(cluster_map(smem, 1), ld_cluster_u32(cluster_map(smem, 0)));
     ld_global_v4_u32(r, words);
     st_global_v4_u32(words + 4, r);
     st_global_u16(words, ld_global_u16(words + 1));
@@ -112,33 +180,36 @@ DEVICE uint32_t use_warp(uint32_t x)
     warp_sync();
     x += shuffle_xor_u32(x, 1) + shuffle_idx_u32(x, 0) + shuffle_up_u32(x, 1) +
          shuffle_down_u32(x, 1);
-    x += vote_ballot(x) + vote_any(x) + vote_all(x) + reduce_add_u32(x) + elect_one();
+    x += vote_ballot(x) + vote_any(x) + vote_all(x) + reduce_add_u32(x);
     float f = shuffle_xor_f32(f32_of_bits(x), 1) + shuffle_idx_f32(f32_of_bits(x), 2);
     f = fma_f32(ex2_approx(f), lg2_approx(f), max_f32(rcp_approx(f), f));
-    x = pack_bf16x2(f, 1.0f) + pack_f16x2(f, 1.0f) + pack_e4m3x2(f, 1.0f) + pack_e5m2x2(f, 1.0f);
+    x = pack_bf16x2(f, 1.0f) + pack_f16x2(f, 1.0f);
+#ifdef SINCE_SM89
+    x += pack_e4m3x2(f, 1.0f) + pack_e5m2x2(f, 1.0f);
+#endif
+#ifdef SINCE_SM90
+    x += elect_one() + cluster_rank() + cluster_size();
+#endif
     return x + bits_of_f32(f32_of_f16(x) + f32_of_bf16(x));
 }
 
-DEVICE void use_matrix(uint32_t smem)
+DEVICE void use_ldmatrix(uint32_t *words, uint32_t smem)
 {
     uint32_t r[4];
+    uint32_t sum = 0;
     ldmatrix_x4(r, smem);
-    stmatrix_x4_trans(smem, r);
+    sum += r[3];
     ldmatrix_x4_trans(r, smem);
-    stmatrix_x4(smem, r);
+    sum += r[3];
     ldmatrix_x2(r, smem);
-    stmatrix_x2_trans(smem, r);
+    sum += r[1];
     ldmatrix_x2_trans(r, smem);
-    stmatrix_x2(smem, r);
+    sum += r[1];
     ldmatrix_x1(r, smem);
-    stmatrix_x1_trans(smem, r);
+    sum += r[0];
     ldmatrix_x1_trans(r, smem);
-    stmatrix_x1(smem, r);
+    st_global_u32(words, sum + r[0]);
 }
-
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 900
-#define WITH_WGMMA // Hopper alone has it
-#endif
 
 #ifdef WITH_WGMMA
 #define USE_N(n)                                                                                   \
@@ -207,18 +278,31 @@ DEVICE void use_wgmma(uint32_t *words, uint32_t smem)
 }
 #endif
 
+#ifdef SINCE_SM90
 KERNEL_CLUSTER(128, 2) every_instruction(const GRID_CONSTANT struct every_params p)
+#else
+KERNEL(128) every_instruction(const GRID_CONSTANT struct every_params p)
+#endif
 {
     uint32_t smem = dynamic_smem();
     uint32_t where =
         block_idx_x() + block_idx_y() + block_idx_z() + grid_dim_x() + grid_dim_y() + grid_dim_z();
     ROLE("all");
     use_barriers(smem);
+    use_cp_async(p.words, smem);
+    use_mma_sync(p.words);
+    use_memory(p.words, smem);
+    use_ldmatrix(p.words, smem);
+    st_global_u32(p.words, use_warp(thread_idx() + where));
+#ifdef SINCE_SM90
+    use_cluster_barriers(smem);
     use_tma(&p.map, smem);
     use_bulk(p.words, smem);
-    use_memory(p.words, smem);
-    use_matrix(smem);
-    st_global_u32(p.words, use_warp(thread_idx() + where + cluster_rank() + cluster_size()));
+    use_stmatrix(smem);
+#endif
+#ifdef WITH_MULTICAST
+    use_multicast(&p.map, p.words, smem);
+#endif
 #ifdef WITH_WGMMA
     use_wgmma(p.words, smem);
 #endif

@@ -6,6 +6,8 @@
 
 #include "../common/kernel.h"
 
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+
 // cp.async.bulk, global to shared memory of the own CTA; counts its bytes on `bar`.
 PTX void bulk_load(uint32_t dst, const void *src, uint32_t bytes, uint32_t bar) PTX_BODY(
     asm volatile(
@@ -68,6 +70,8 @@ PTX void bulk_commit_group(void) PTX_BODY(asm volatile("cp.async.bulk.commit_gro
 #else
 void bulk_wait_group(uint32_t n);
 void bulk_wait_group_read(uint32_t n);
+#endif
+
 #endif
 
 #endif

@@ -6,6 +6,8 @@
 
 #include "../common/kernel.h"
 
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+
 // Special registers %cluster_ctarank and %cluster_nctarank.
 PTX uint32_t cluster_rank(void)
     PTX_BODY(uint32_t rank; asm volatile("mov.u32 %0, %%cluster_ctarank;"
@@ -36,5 +38,7 @@ PTX void cluster_arrive_relaxed(void)
 
 PTX void cluster_wait(void) PTX_BODY(asm volatile("barrier.cluster.wait.acquire.aligned;" ::
                                                       : "memory"););
+
+#endif
 
 #endif

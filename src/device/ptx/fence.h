@@ -6,6 +6,7 @@
 
 #include "../common/kernel.h"
 
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 // fence.proxy.async: my earlier generic accesses to shared memory come before later async ones.
 // Belongs to the writer, before the barrier that tells whoever starts the async operation.
 PTX void fence_proxy_async(void) PTX_BODY(asm volatile("fence.proxy.async.shared::cta;" ::
@@ -14,10 +15,13 @@ PTX void fence_proxy_async(void) PTX_BODY(asm volatile("fence.proxy.async.shared
 // fence.mbarrier_init: my mbarrier_init calls become visible to the cluster and to the async proxy.
 PTX void fence_mbarrier_init(void) PTX_BODY(asm volatile("fence.mbarrier_init.release.cluster;" ::
                                                              : "memory"););
+#endif
 
 // fence.acq_rel at CTA, cluster and GPU scope.
 PTX void fence_acq_rel_cta(void) PTX_BODY(asm volatile("fence.acq_rel.cta;" ::: "memory"););
-PTX void fence_acq_rel_cluster(void) PTX_BODY(asm volatile("fence.acq_rel.cluster;" ::: "memory"););
 PTX void fence_acq_rel_gpu(void) PTX_BODY(asm volatile("fence.acq_rel.gpu;" ::: "memory"););
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+PTX void fence_acq_rel_cluster(void) PTX_BODY(asm volatile("fence.acq_rel.cluster;" ::: "memory"););
+#endif
 
 #endif

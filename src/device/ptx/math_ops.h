@@ -49,6 +49,7 @@ PTX uint32_t pack_f16x2(float low, float high)
                              : "f"(high), "f"(low));
              return r;);
 
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 890
 // cvt.rn.satfinite: two 8-bit values, `low` in the low byte; too large becomes the largest finite
 // one.
 PTX uint32_t pack_e4m3x2(float low, float high)
@@ -61,6 +62,7 @@ PTX uint32_t pack_e5m2x2(float low, float high)
                              : "=h"(r)
                              : "f"(high), "f"(low));
              return r;);
+#endif
 
 // cvt.f32.f16 and the bf16 of one half.
 PTX float f32_of_f16(uint32_t half) PTX_BODY(float r; asm("cvt.f32.f16 %0, %1;"

@@ -41,6 +41,7 @@ PTX void ldmatrix_x4_trans(uint32_t *r, uint32_t addr)
                           : "r"(addr)
                           : "memory"););
 
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 PTX void stmatrix_x1(uint32_t addr, const uint32_t *r)
     PTX_BODY(asm volatile("stmatrix.sync.aligned.m8n8.x1.shared.b16 [%0], {%1};" ::"r"(addr),
                           "r"(r[0])
@@ -66,5 +67,6 @@ PTX void stmatrix_x4_trans(uint32_t addr, const uint32_t *r) PTX_BODY(
         "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(addr),
         "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
         : "memory"););
+#endif
 
 #endif

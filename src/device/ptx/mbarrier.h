@@ -25,6 +25,7 @@ PTX void mbarrier_arrive(uint32_t bar)
     PTX_BODY(asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(bar)
                           : "memory"););
 
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 // The same for the barrier of any CTA of the cluster (an address from cluster_map), release at
 // cluster scope.
 PTX void mbarrier_arrive_cluster(uint32_t bar)
@@ -48,19 +49,24 @@ PTX void mbarrier_arrive_expect_tx_cluster(uint32_t bar, uint32_t bytes) PTX_BOD
         "mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _, [%0], %1;" ::"r"(bar),
         "r"(bytes)
         : "memory"););
+#endif
 
-// mbarrier.try_wait.parity: 1 if the phase of that parity is over; may sleep a while
-// before it says 0.
-PTX uint32_t mbarrier_try_wait(uint32_t bar, uint32_t parity) PTX_BODY(
-    uint32_t done; asm volatile(
-        "{ .reg .pred p; mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 p, [%1], %2; "
-        "selp.u32 %0, 1, 0, p; }"
-        : "=r"(done)
-        : "r"(bar), "r"(parity)
-        : "memory");
-    return done;);
-
-// The same with acquire at cluster scope: for phases that threads of other CTAs complete.
+// mbarrier.try_wait.parity: 1 if the phase of that parity is over; may sleep a while before it says
+// 0. Before sm_90 mbarrier.test_wait.parity, which does not sleep. The second form acquires at
+// cluster scope: for phases that threads of other CTAs complete.
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#define MBARRIER_TRY_WAIT "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64"
+#else
+#define MBARRIER_TRY_WAIT "mbarrier.test_wait.parity.shared::cta.b64"
+#endif
+PTX uint32_t mbarrier_try_wait(uint32_t bar, uint32_t parity)
+    PTX_BODY(uint32_t done; asm volatile("{ .reg .pred p; " MBARRIER_TRY_WAIT
+                                         " p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                                         : "=r"(done)
+                                         : "r"(bar), "r"(parity)
+                                         : "memory");
+             return done;);
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 PTX uint32_t mbarrier_try_wait_cluster(uint32_t bar, uint32_t parity) PTX_BODY(
     uint32_t done; asm volatile(
         "{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2; "
@@ -69,11 +75,14 @@ PTX uint32_t mbarrier_try_wait_cluster(uint32_t bar, uint32_t parity) PTX_BODY(
         : "r"(bar), "r"(parity)
         : "memory");
     return done;);
+#endif
 
 // Waits until it is over: the loop that PTX leaves to the caller.
 PTX void mbarrier_wait(uint32_t bar, uint32_t parity)
     PTX_BODY(while (!mbarrier_try_wait(bar, parity)){});
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 PTX void mbarrier_wait_cluster(uint32_t bar, uint32_t parity)
     PTX_BODY(while (!mbarrier_try_wait_cluster(bar, parity)){});
+#endif
 
 #endif

@@ -53,6 +53,7 @@ PTX void st_shared_v4_u32(uint32_t addr, const uint32_t *r)
                           "r"(r[1]), "r"(r[2]), "r"(r[3])
                           : "memory"););
 
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 // ld.shared::cluster, st.shared::cluster: the shared memory of any CTA of the cluster.
 PTX uint32_t ld_cluster_u32(uint32_t addr)
     PTX_BODY(uint32_t r; asm volatile("ld.shared::cluster.u32 %0, [%1];"
@@ -63,6 +64,7 @@ PTX uint32_t ld_cluster_u32(uint32_t addr)
 PTX void st_cluster_u32(uint32_t addr, uint32_t value)
     PTX_BODY(asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(addr), "r"(value)
                           : "memory"););
+#endif
 
 // atom.shared.add
 PTX uint32_t atom_shared_add_u32(uint32_t addr, uint32_t value)

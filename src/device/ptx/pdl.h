@@ -5,6 +5,8 @@
 
 #include "../common/kernel.h"
 
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+
 // The predecessor's memory may be read after this.
 PTX void griddep_wait(void) PTX_BODY(asm volatile("griddepcontrol.wait;" ::: "memory"););
 
@@ -12,5 +14,7 @@ PTX void griddep_wait(void) PTX_BODY(asm volatile("griddepcontrol.wait;" ::: "me
 PTX void griddep_launch_dependents(void)
     PTX_BODY(asm volatile("griddepcontrol.launch_dependents;" ::
                               : "memory"););
+
+#endif
 
 #endif

@@ -6,12 +6,16 @@
 
 #include "../common/kernel.h"
 
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+
 #ifdef __CUDACC__
 #define setmaxnreg_inc(n) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"((int)(n)))
 #define setmaxnreg_dec(n) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"((int)(n)))
 #else
 void setmaxnreg_inc(uint32_t n);
 void setmaxnreg_dec(uint32_t n);
+#endif
+
 #endif
 
 #endif

@@ -10,6 +10,8 @@
 
 #include "../common/kernel.h"
 
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+
 // prefetch.tensormap: brings the map into the descriptor cache.
 PTX void tma_prefetch_map(const tensor_map *map)
     PTX_BODY(asm volatile("prefetch.tensormap [%0];" ::"l"(map)
@@ -125,5 +127,7 @@ PTX void tma_reduce_add_5d(const tensor_map *map, uint32_t src, int32_t c0, int3
                           "[%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(map),
                           "r"(src), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
                           : "memory"););
+
+#endif
 
 #endif

@@ -36,11 +36,13 @@ PTX uint32_t vote_all(uint32_t predicate)
 // redux.sync.add.
 PTX uint32_t reduce_add_u32(uint32_t value) PTX_BODY(return __reduce_add_sync(0xffffffffu, value););
 
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 // elect.sync: 1 in one lane, 0 in the others.
 PTX uint32_t elect_one(void)
     PTX_BODY(uint32_t elected;
              asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }"
                           : "=r"(elected));
              return elected;);
+#endif
 
 #endif

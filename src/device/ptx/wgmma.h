@@ -21,6 +21,8 @@
 
 #include "../common/kernel.h"
 
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 900
+
 // wgmma.fence: before the first wgmma of a group, and whenever registers were written
 // before one.
 PTX void wgmma_fence(void) PTX_BODY(asm volatile("wgmma.fence.sync.aligned;" ::: "memory"););
@@ -105,6 +107,8 @@ void wgmma_ss_e4m3_e5m2(int n, float *d, uint64_t desc_a, uint64_t desc_b, int a
 void wgmma_rs_e4m3_e5m2(int n, float *d, const uint32_t *a, uint64_t desc_b, int accumulate);
 void wgmma_ss_e5m2_e4m3(int n, float *d, uint64_t desc_a, uint64_t desc_b, int accumulate);
 void wgmma_rs_e5m2_e4m3(int n, float *d, const uint32_t *a, uint64_t desc_b, int accumulate);
+
+#endif
 
 #endif
 
