@@ -2,6 +2,7 @@
 #include "attention_row.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "io/dtype.h"
@@ -106,8 +107,9 @@ static bool block_is_listed(const attn_desc_t *desc, const attn_forward_args_t *
     return false;
 }
 
-bool row_sees(const attn_desc_t *desc, const attn_forward_args_t *args,
-              const struct row_sequence *seq, int64_t h, int64_t i, int64_t j)
+// Whether row i of head h sees key j: lengths, windows, mask tensor and blocks, not the bias.
+static bool row_sees(const attn_desc_t *desc, const attn_forward_args_t *args,
+                     const struct row_sequence *seq, int64_t h, int64_t i, int64_t j)
 {
     const int64_t distance = j - (i + seq->offset);
     const int64_t right = desc->causal ? 0 : desc->window_right;

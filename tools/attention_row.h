@@ -6,7 +6,6 @@
 #ifndef ATTN_TOOLS_ATTENTION_ROW_H
 #define ATTN_TOOLS_ATTENTION_ROW_H
 
-#include <stdbool.h>
 
 #include "attn.h"
 
@@ -40,10 +39,6 @@ void row_load(attn_dtype_t dtype, const void *data, int64_t offset, int64_t stri
 // The descale factor of an operand's row, 1 without one.
 float row_descale(const attn_descale_t *descale, const float *factors, int64_t b, int64_t h,
                   int64_t s);
-
-// Whether row i of head h sees key j: lengths, windows, mask tensor and blocks, not the bias.
-bool row_sees(const attn_desc_t *desc, const attn_forward_args_t *args,
-              const struct row_sequence *seq, int64_t h, int64_t i, int64_t j);
 
 // scores[j] for j in [0, len_kv): final scores, -inf where hidden. scratch holds 2 * d_qk floats.
 // capped (may be NULL) gets the score after the softcap and before bias and ALiBi.

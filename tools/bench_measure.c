@@ -38,14 +38,17 @@ static double mean_keys(const attn_desc_t *desc)
     return s_q > 0.0 ? sum / s_q : 0.0;
 }
 
-double bench_flops(const attn_desc_t *desc, bool backward)
+// Operations of one run: 2 (d_qk + d_v) for each pair of a row and a key that it sees, where causal
+// counts half a square; 2.5 times that for the backward pass.
+static double count_flops(const attn_desc_t *desc, bool backward)
 {
     const double pairs = (double)desc->batch * (double)desc->heads_q * (double)desc->s_q;
     const double forward = 2.0 * pairs * mean_keys(desc) * (double)(desc->d_qk + desc->d_v);
     return backward ? 2.5 * forward : forward;
 }
 
-double bench_bytes(const attn_desc_t *desc, bool backward)
+// Bytes of all operands and results, each counted once.
+static double count_bytes(const attn_desc_t *desc, bool backward)
 {
     const double q_rows = (double)desc->batch * (double)desc->s_q * (double)desc->heads_q;
     const double kv_rows = (double)desc->batch * (double)desc->s_kv * (double)desc->heads_kv;
@@ -152,8 +155,8 @@ int bench_measure(const struct bench_case *c, attn_context_t *context,
     struct bench_result *result = status ? NULL : bench_set_result(set, c->series, c->s);
     if (result) {
         snprintf(result->kernel, sizeof(result->kernel), "%s", attn_plan_kernel_name(launch.plan));
-        result->flops = bench_flops(&problem.desc, c->backward);
-        result->bytes = bench_bytes(&problem.desc, c->backward);
+        result->flops = count_flops(&problem.desc, c->backward);
+        result->bytes = count_bytes(&problem.desc, c->backward);
         status = bench_result_add(result, set->n_rounds, samples, n, &inner);
     } else if (!status) {
         status = io_fail(&inner, "out of memory");

@@ -17,10 +17,4 @@ int bench_measure(const struct bench_case *c, attn_context_t *context,
                   const struct bench_protocol *protocol, struct bench_set *set, bool *wrong_out,
                   struct io_error *err);
 
-// Operations of one run: 2 (d_qk + d_v) for each pair of a row and a key that it sees, where causal
-// counts half a square; 2.5 times that for the backward pass.
-double bench_flops(const attn_desc_t *desc, bool backward);
-// Bytes of all operands and results, each counted once.
-double bench_bytes(const attn_desc_t *desc, bool backward);
-
 #endif

@@ -8,8 +8,10 @@
 #include "io/plot.h"
 #include "io/table.h"
 
-double bench_report_ratio(const struct bench_result *ours, const struct bench_result *peer,
-                          int our_rounds, int peer_rounds)
+// How many times as long the peer takes: the median over rounds of the ratio within a round where
+// both have the same number of rounds, else the ratio of the medians. NaN: not measured.
+static double ratio_to(const struct bench_result *ours, const struct bench_result *peer,
+                       int our_rounds, int peer_rounds)
 {
     double ratios[BENCH_MAX_ROUNDS];
     size_t n = 0;
@@ -76,8 +78,7 @@ static void add_row(struct io_table *table, const struct bench_set *sets, int n_
         }
         io_table_cell(table, "%.3f",
                       bench_summarise(peer->samples_s, peer->n_samples).median * 1e3);
-        io_table_cell(table, "%.2fx",
-                      bench_report_ratio(result, peer, sets[0].n_rounds, sets[i].n_rounds));
+        io_table_cell(table, "%.2fx", ratio_to(result, peer, sets[0].n_rounds, sets[i].n_rounds));
     }
 }
 

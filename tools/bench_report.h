@@ -15,9 +15,4 @@ int bench_report_table(const struct bench_set *sets, int n_sets, FILE *stream,
 int bench_report_plot(const char *path, const struct bench_set *sets, int n_sets,
                       struct io_error *err);
 
-// How many times as long the peer takes: the median over rounds of the ratio within a round where
-// both have the same number of rounds, else the ratio of the medians. NaN: not measured.
-double bench_report_ratio(const struct bench_result *ours, const struct bench_result *peer,
-                          int our_rounds, int peer_rounds);
-
 #endif

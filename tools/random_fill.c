@@ -4,7 +4,12 @@
 #include <math.h>
 #include <stdbool.h>
 
-struct random_stream random_stream_start(uint64_t seed, const char *what)
+// SplitMix64 (Steele, Lea, Flood 2014): a counter through a mixer, so any seed is a good one.
+struct random_stream {
+    uint64_t state;
+};
+
+static struct random_stream start_stream(uint64_t seed, const char *what)
 {
     // FNV-1a of the operand's name, so that q, k and v of one seed differ.
     uint64_t hash = 0xcbf29ce484222325u;
@@ -14,7 +19,7 @@ struct random_stream random_stream_start(uint64_t seed, const char *what)
     return (struct random_stream){.state = hash ^ seed * 0x9e3779b97f4a7c15u};
 }
 
-uint64_t random_u64(struct random_stream *stream)
+static uint64_t next_u64(struct random_stream *stream)
 {
     stream->state += 0x9e3779b97f4a7c15u;
     uint64_t z = stream->state;
@@ -23,26 +28,28 @@ uint64_t random_u64(struct random_stream *stream)
     return z ^ (z >> 31);
 }
 
-double random_uniform(struct random_stream *stream)
+// In (0, 1).
+static double next_uniform(struct random_stream *stream)
 {
-    return ((double)(random_u64(stream) >> 11) + 0.5) * 0x1p-53;
+    return ((double)(next_u64(stream) >> 11) + 0.5) * 0x1p-53;
 }
 
-double random_normal(struct random_stream *stream)
+// Mean 0, standard deviation 1.
+static double next_normal(struct random_stream *stream)
 {
     // Box and Muller 1958; the second number of the pair is not used.
-    const double radius = sqrt(-2.0 * log(random_uniform(stream)));
-    return radius * cos(6.283185307179586 * random_uniform(stream));
+    const double radius = sqrt(-2.0 * log(next_uniform(stream)));
+    return radius * cos(6.283185307179586 * next_uniform(stream));
 }
 
 void random_fill(struct io_tensor *tensor, uint64_t seed, const char *what, double sigma,
                  double ones)
 {
-    struct random_stream stream = random_stream_start(seed, what);
+    struct random_stream stream = start_stream(seed, what);
     const bool is_integer = tensor->dtype >= IO_I64;
     for (int64_t i = 0; i < tensor->count; i++) {
         const double value =
-            is_integer ? random_uniform(&stream) < ones : sigma * random_normal(&stream);
+            is_integer ? next_uniform(&stream) < ones : sigma * next_normal(&stream);
         io_tensor_set(tensor, i, value);
     }
 }

@@ -11,8 +11,6 @@ typedef struct attn_dim {
     int64_t stride;
 } attn_dim_t;
 
-#define ATTN_DIMS_MAX 5
-
 // Replaces each ATTN_STRIDE_AUTO by the extent of the dimensions inside it, so that they are packed
 // densely around what is given; a dimension with stride 0 is broadcast and takes no room.
 attn_status_t attn_strides_resolve(const char *name, attn_dim_t *dims, int32_t count);

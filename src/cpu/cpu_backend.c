@@ -3,11 +3,14 @@
 // kernels.h.
 #include <stdio.h>
 
+#include "../core/check.h"
 #include "../core/plan.h"
 #include "../core/status.h"
+#include "append.h"
 #include "backward/backward.h"
 #include "forward/forward_plan.h"
 #include "kernels.h"
+#include "merge.h"
 
 const attn_cpu_kernels_t *attn_cpu_kernels_of(attn_isa_t isa)
 {
@@ -25,26 +28,8 @@ const attn_cpu_kernels_t *attn_cpu_kernels_of(attn_isa_t isa)
     }
 }
 
-static const char *dtype_name(attn_dtype_t dtype)
-{
-    static const char *const names[] = {"f32", "f16", "bf16", "e4m3", "e5m2"};
-    return (size_t)dtype < sizeof names / sizeof *names ? names[dtype] : "unknown";
-}
-
-static attn_status_t check_dtypes(const attn_plan_t *plan)
-{
-    const attn_desc_t *desc = &plan->desc;
-    const attn_tensor_t *const tensors[] = {&desc->q, &desc->k, &desc->v, &desc->o};
-    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
-        ATTN_RETURN_IF(tensors[i]->dtype == ATTN_F64, ATTN_UNSUPPORTED,
-                       "%c: f64, which the reference backend alone computes", "qkvo"[i]);
-    }
-    return ATTN_OK;
-}
-
 static attn_status_t cpu_choose(attn_plan_t *plan)
 {
-    ATTN_FORWARD_ERROR(check_dtypes(plan));
     plan->isa = plan->context->isa;
     const char *pass = "bwd";
     if (plan->op == ATTN_FORWARD) {
@@ -57,7 +42,7 @@ static attn_status_t cpu_choose(attn_plan_t *plan)
                        "the workspace does not fit in 64 bits");
     }
     (void)snprintf(plan->kernel_name, sizeof plan->kernel_name, "cpu_%s_%s_%s",
-                   attn_isa_name(plan->isa), pass, dtype_name(plan->desc.k.dtype));
+                   attn_isa_name(plan->isa), pass, attn_dtype_name(plan->desc.k.dtype));
     return ATTN_OK;
 }
 
@@ -86,13 +71,6 @@ static attn_status_t cpu_backward(const attn_plan_t *plan, const attn_backward_a
     (void)stream;
     return attn_cpu_backward(plan, args, workspace);
 }
-
-// The merge and append of every host backend.
-attn_status_t attn_cpu_merge(const attn_context_t *context, const attn_merge_desc_t *desc,
-                             const float *o_part, const float *lse_part, void *o, float *lse,
-                             void *stream);
-attn_status_t attn_cpu_append(const attn_context_t *context, const attn_append_desc_t *desc,
-                              const attn_append_args_t *args, void *stream);
 
 const attn_backend_ops_t attn_backend_cpu = {
     .name = "cpu",

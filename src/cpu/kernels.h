@@ -10,9 +10,8 @@
 #include "forward/forward_task.h"
 
 typedef struct attn_cpu_kernels {
-    int32_t lanes;      // floats per vector
-    int32_t panel;      // floats per row of the matrix product: 2 * lanes
-    int32_t bf16_pairs; // 1: products of bf16 inputs run on pairs
+    int32_t lanes; // floats per vector
+    int32_t panel; // floats per row of the matrix product: 2 * lanes
     // One task of a forward run, of one with few query rows, and of the pass that merges split
     // keys.
     void (*forward)(const attn_cpu_forward_t *run, int64_t task, int32_t worker);

@@ -44,6 +44,11 @@ static void guards_unpoison(const guard_buffer_t *buffer)
 #endif
 }
 
+static unsigned char fill_byte(size_t at)
+{
+    return at % 4 == 3 ? 0x7f : 0xff;
+}
+
 guard_buffer_t guard_buffer_create(size_t bytes, size_t misalign)
 {
     guard_buffer_t buffer = {.bytes = bytes};
@@ -56,7 +61,9 @@ guard_buffer_t guard_buffer_create(size_t bytes, size_t misalign)
     buffer.data = buffer.memory + GUARD_BYTES + misalign;
     memset(buffer.memory, GUARD_VALUE, head_bytes(&buffer));
     memset(buffer.data + bytes, GUARD_VALUE, GUARD_BYTES);
-    guard_buffer_refill(&buffer);
+    for (size_t n = 0; n < bytes; n++) {
+        buffer.data[n] = fill_byte(n);
+    }
     guards_poison(&buffer);
     return buffer;
 }
@@ -68,18 +75,6 @@ void guard_buffer_destroy(guard_buffer_t *buffer)
         free(buffer->memory);
     }
     memset(buffer, 0, sizeof(*buffer));
-}
-
-static unsigned char fill_byte(size_t at)
-{
-    return at % 4 == 3 ? 0x7f : 0xff;
-}
-
-void guard_buffer_refill(guard_buffer_t *buffer)
-{
-    for (size_t n = 0; n < buffer->bytes; n++) {
-        buffer->data[n] = fill_byte(n);
-    }
 }
 
 bool guard_buffer_is_fill(const guard_buffer_t *buffer, size_t at, size_t count)

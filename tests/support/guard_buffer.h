@@ -17,8 +17,6 @@ typedef struct guard_buffer {
 // data is 64-byte aligned plus `misalign` bytes. Aborts the test program without memory.
 guard_buffer_t guard_buffer_create(size_t bytes, size_t misalign);
 void guard_buffer_destroy(guard_buffer_t *buffer);
-// Fills the data with 0x7fffffff words again.
-void guard_buffer_refill(guard_buffer_t *buffer);
 // Whether byte range [at, at + count) still holds the fill.
 bool guard_buffer_is_fill(const guard_buffer_t *buffer, size_t at, size_t count);
 // Whether both guard bands are as they were.

@@ -1,5 +1,5 @@
-// Builds and frees test problems: see problem.h. Resolves strides on its own, so that the library's
-// resolution is checked too.
+// Builds and frees test problems: see test_problem.h. Resolves strides on its own, so that the
+// library's resolution is checked too.
 #include "test_problem.h"
 
 #include <math.h>

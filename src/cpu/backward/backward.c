@@ -15,6 +15,7 @@
 
 #include <string.h>
 
+#include "../../core/checked.h"
 #include "../kernels.h"
 #include "backward_block.h"
 #include "bias_gradient.h"
@@ -44,16 +45,6 @@ static const struct {
 #define BACKWARD_SPLIT_KEYS 256
 #define BACKWARD_DQ_BYTES ((size_t)512 << 20)
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return a / b + (a % b != 0);
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 // At least 1. Needs the tiles.
 static int64_t most_splits(attn_plan_t *plan)
 {
@@ -65,8 +56,9 @@ static int64_t most_splits(attn_plan_t *plan)
     plan->num_splits = 1;
     const size_t dq_bytes = attn_cpu_backward_layout(plan).dq_bytes;
     const int64_t by_memory = dq_bytes > 0 ? (int64_t)(BACKWARD_DQ_BYTES / dq_bytes) : 1;
-    const int64_t by_keys = ceil_div(desc->s_kv, BACKWARD_SPLIT_KEYS);
-    const int64_t splits = smaller(ceil_div(BACKWARD_TASKS, heads), smaller(by_memory, by_keys));
+    const int64_t by_keys = attn_ceil_div(desc->s_kv, BACKWARD_SPLIT_KEYS);
+    const int64_t splits =
+        attn_smaller(attn_ceil_div(BACKWARD_TASKS, heads), attn_smaller(by_memory, by_keys));
     return splits > 1 ? splits : 1;
 }
 
@@ -82,10 +74,10 @@ void attn_cpu_backward_choose(attn_plan_t *plan)
     plan->tile_kv = attn_cpu_backward_is_paired(plan) ? backward_tiles[row].keys_paired
                                                       : backward_tiles[row].keys;
     const int64_t splits = most_splits(plan);
-    const int64_t blocks = ceil_div(desc->s_kv, plan->tile_kv);
-    const int64_t split_blocks = blocks > 0 ? ceil_div(blocks, splits) : 1;
+    const int64_t blocks = attn_ceil_div(desc->s_kv, plan->tile_kv);
+    const int64_t split_blocks = blocks > 0 ? attn_ceil_div(blocks, splits) : 1;
     plan->split_keys = split_blocks * plan->tile_kv;
-    plan->num_splits = blocks > 0 ? ceil_div(blocks, split_blocks) : 1;
+    plan->num_splits = blocks > 0 ? attn_ceil_div(blocks, split_blocks) : 1;
 }
 
 size_t attn_cpu_backward_workspace(const attn_plan_t *plan)

@@ -4,13 +4,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "../../core/checked.h"
 #include "../score_tile.h"
 #include "backward_nonfinite.h"
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 // -------------------------------------------------------------------------------------------------
 // Keys
@@ -127,7 +123,7 @@ attn_cpu_key_block_t attn_cpu_backward_load_keys(const attn_cpu_backward_run_t *
                                                  const attn_sequence_t *seq, int64_t b,
                                                  int64_t h_kv, int64_t first, int is_paired)
 {
-    const int64_t keys = smaller(run->plan->tile_kv, seq->mask.len_kv - first);
+    const int64_t keys = attn_smaller(run->plan->tile_kv, seq->mask.len_kv - first);
     attn_cpu_key_block_t block = {.seq = *seq, .b = b, .h_kv = h_kv, .first = first};
     block.keys = keys > 0 ? keys : 0;
     block.is_paired = is_paired;
@@ -205,7 +201,7 @@ static int find_strips(const attn_cpu_key_block_t *block, int64_t i, int64_t row
 {
     int any = 0;
     for (int64_t m = 0; m < rows; m += ATTN_CPU_BACKWARD_STRIP) {
-        const int64_t end = smaller(m + ATTN_CPU_BACKWARD_STRIP, rows);
+        const int64_t end = attn_smaller(m + ATTN_CPU_BACKWARD_STRIP, rows);
         const attn_range_t keys =
             in_block(block, attn_tile_kv_range(&block->seq.mask, i + m, i + end));
         strip_keys[m / ATTN_CPU_BACKWARD_STRIP] = keys;

@@ -2,22 +2,13 @@
 // offsets.
 #include "backward_layout.h"
 
+#include "../../core/checked.h"
 #include "../../core/element.h"
 #include "../kernels.h"
 #include "../score_tile.h"
 
 // -------------------------------------------------------------------------------------------------
 // Workspace
-
-static int64_t round_up(int64_t value, int64_t multiple)
-{
-    return (value + multiple - 1) / multiple * multiple;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 // Product of up to four counts, rounded up to a cache line; SIZE_MAX if it does not fit.
 static size_t bytes_of(size_t element, int64_t n0, int64_t n1, int64_t n2, int64_t n3)
@@ -60,7 +51,7 @@ static void carve_pairs(const attn_plan_t *plan, const attn_cpu_backward_layout_
     attn_cpu_backward_pairs_t *pairs = &scratch->pairs;
     // Rows of pairs along d are half as long; a cache line more for the same reason.
     pairs->q2_stride = layout->d_pad / 2 + 16;
-    pairs->dout2_stride = round_up(desc->d_v, ATTN_CPU_BACKWARD_PANEL_MAX) / 2 + 16;
+    pairs->dout2_stride = attn_round_up(desc->d_v, ATTN_CPU_BACKWARD_PANEL_MAX) / 2 + 16;
     pairs->k_t2 = carve(carver, bytes_of(sizeof(uint32_t), n, (desc->d_qk + 1) / 2, 1, 1));
     pairs->v_t2 = carve(carver, bytes_of(sizeof(uint32_t), n, (desc->d_v + 1) / 2, 1, 1));
     pairs->k_rows2 = carve(carver, bytes_of(sizeof(uint32_t), n / 2, layout->d_pad, 1, 1));
@@ -71,8 +62,9 @@ static void carve_pairs(const attn_plan_t *plan, const attn_cpu_backward_layout_
     pairs->p2 = carve(carver, bytes_of(sizeof(uint32_t), m / 2, layout->tile_stride, 1, 1));
     pairs->ds2 = carve(carver, bytes_of(sizeof(uint32_t), m / 2, layout->tile_stride, 1, 1));
     pairs->ds_rows2 = carve(carver, bytes_of(sizeof(uint32_t), m, layout->tile_stride / 2, 1, 1));
-    scratch->rows2 = carve(carver, bytes_of(sizeof(uint32_t), ATTN_CPU_BACKWARD_PANEL_MAX,
-                                            larger(pairs->q2_stride, pairs->dout2_stride), 1, 1));
+    scratch->rows2 =
+        carve(carver, bytes_of(sizeof(uint32_t), ATTN_CPU_BACKWARD_PANEL_MAX,
+                               attn_larger(pairs->q2_stride, pairs->dout2_stride), 1, 1));
     scratch->paired = carve(carver, bytes_of(sizeof(uint32_t), ATTN_CPU_BACKWARD_PANEL_MAX / 2,
                                              layout->q_stride, 1, 1));
 }
@@ -93,8 +85,9 @@ carve_scratch(const attn_plan_t *plan, const attn_cpu_backward_layout_t *layout,
     scratch.dv_t = carve(carver, bytes_of(sizeof(float), n, desc->d_v, 1, 1));
     scratch.q = carve(carver, bytes_of(sizeof(float), m, layout->q_stride, 1, 1));
     scratch.dout = carve(carver, bytes_of(sizeof(float), m, layout->dout_stride, 1, 1));
-    scratch.rows = carve(carver, bytes_of(sizeof(float), larger(m, ATTN_CPU_BACKWARD_PANEL_MAX),
-                                          larger(layout->q_stride, layout->dout_stride), 1, 1));
+    scratch.rows =
+        carve(carver, bytes_of(sizeof(float), attn_larger(m, ATTN_CPU_BACKWARD_PANEL_MAX),
+                               attn_larger(layout->q_stride, layout->dout_stride), 1, 1));
     scratch.p = carve(carver, tile);
     scratch.ds = carve(carver, tile);
     scratch.add = carve(carver, attn_cpu_score_has_add(desc) ? tile : 0);
@@ -124,9 +117,9 @@ attn_cpu_backward_layout_t attn_cpu_backward_layout(const attn_plan_t *plan)
     const attn_desc_t *desc = &plan->desc;
     attn_cpu_backward_layout_t layout = {0};
     // One more cache line per row, so that rows of 2^n bytes do not all fall on one cache set.
-    layout.d_pad = round_up(desc->d_qk, ATTN_CPU_BACKWARD_PANEL_MAX);
+    layout.d_pad = attn_round_up(desc->d_qk, ATTN_CPU_BACKWARD_PANEL_MAX);
     layout.q_stride = layout.d_pad + 16;
-    layout.dout_stride = round_up(desc->d_v, ATTN_CPU_BACKWARD_PANEL_MAX) + 16;
+    layout.dout_stride = attn_round_up(desc->d_v, ATTN_CPU_BACKWARD_PANEL_MAX) + 16;
     layout.tile_stride = plan->tile_kv + 16;
     layout.is_paired = attn_cpu_backward_is_paired(plan);
     layout.row_blocks = (desc->s_q + plan->tile_q - 1) / plan->tile_q;

@@ -17,28 +17,18 @@
 // Panels of a task should stay in a core's second cache together with a tile of keys: 384 KiB.
 #define PANELS_FLOATS_MAX (96 * 1024)
 
-static int64_t round_up(int64_t x, int64_t to)
-{
-    return attn_ceil_div(x, to) * to;
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 // -------------------------------------------------------------------------------------------------
 // The cut
 
 static int64_t panel_floats(const attn_desc_t *desc, int64_t panel)
 {
-    return round_up((desc->d_qk + desc->d_v + 3) * panel, 16);
+    return attn_round_up((desc->d_qk + desc->d_v + 3) * panel, 16);
 }
 
 // Q, O, maximum and sum of the rows of a task whose vectors run along the dims.
 static int64_t small_floats(const attn_desc_t *desc, int64_t rows, int64_t panel)
 {
-    return rows * (round_up(desc->d_qk, panel) + round_up(desc->d_v, panel)) + 2 * panel;
+    return rows * (attn_round_up(desc->d_qk, panel) + attn_round_up(desc->d_v, panel)) + 2 * panel;
 }
 
 // Heads between which K's rows lie are read by one task: a page of memory is then looked up once
@@ -49,7 +39,7 @@ static int64_t choose_heads(const attn_plan_t *plan)
     if (!plan->small_q || llabs(desc->k.stride_h) >= llabs(desc->k.stride_s)) {
         return 1;
     }
-    return smaller(ATTN_CPU_HEADS_MAX, desc->heads_kv);
+    return attn_smaller(ATTN_CPU_HEADS_MAX, desc->heads_kv);
 }
 
 // Tasks per split; saturates.
@@ -65,8 +55,9 @@ static int64_t task_count(const attn_desc_t *desc, int64_t rows, int64_t task_ro
 
 static int64_t choose_panels(const attn_desc_t *desc, int64_t rows, int64_t panel)
 {
-    int64_t panels = smaller(ATTN_CPU_PANELS_MAX, PANELS_FLOATS_MAX / panel_floats(desc, panel));
-    panels = smaller(panels, attn_ceil_div(rows, panel));
+    int64_t panels =
+        attn_smaller(ATTN_CPU_PANELS_MAX, PANELS_FLOATS_MAX / panel_floats(desc, panel));
+    panels = attn_smaller(panels, attn_ceil_div(rows, panel));
     panels = panels < 1 ? 1 : panels;
     while (panels > 1 && task_count(desc, rows, panels * panel, 1) < TASKS_WANTED) {
         panels = (panels + 1) / 2;
@@ -81,12 +72,12 @@ static void choose_splits(attn_plan_t *plan, int64_t tasks)
     if (splits == 0) {
         splits = 1;
         if (!desc->batch_invariant && tasks > 0 && tasks < TASKS_WANTED) {
-            splits = smaller(attn_ceil_div(TASKS_WANTED, tasks), desc->s_kv / SPLIT_KEYS_MIN);
+            splits = attn_smaller(attn_ceil_div(TASKS_WANTED, tasks), desc->s_kv / SPLIT_KEYS_MIN);
         }
     }
-    splits = smaller(splits, attn_ceil_div(desc->s_kv, plan->tile_kv));
+    splits = attn_smaller(splits, attn_ceil_div(desc->s_kv, plan->tile_kv));
     splits = splits < 1 ? 1 : splits;
-    plan->split_keys = round_up(attn_ceil_div(desc->s_kv, splits), plan->tile_kv);
+    plan->split_keys = attn_round_up(attn_ceil_div(desc->s_kv, splits), plan->tile_kv);
     plan->split_keys = plan->split_keys < plan->tile_kv ? plan->tile_kv : plan->split_keys;
     plan->num_splits = attn_ceil_div(desc->s_kv, plan->split_keys);
     plan->num_splits = plan->num_splits < 1 ? 1 : plan->num_splits;
@@ -113,14 +104,14 @@ attn_cpu_forward_layout_t attn_cpu_forward_layout(const attn_plan_t *plan,
     layout.task_rows = layout.panels * layout.panel;
     layout.blocks = attn_ceil_div(rows, layout.task_rows);
     // An odd number of cache lines spreads the rows of a tile over the first cache's sets.
-    layout.k_stride = round_up(desc->d_qk, 32) + 16;
-    layout.v_stride = round_up(desc->d_v, 32) + 16;
+    layout.k_stride = attn_round_up(desc->d_qk, 32) + 16;
+    layout.v_stride = attn_round_up(desc->d_v, 32) + 16;
     layout.tile_at = 0;
     layout.v_tile_at = layout.tile_at + ATTN_CPU_TILE_KV * layout.k_stride;
     layout.score_at = layout.v_tile_at + ATTN_CPU_TILE_KV * layout.v_stride;
     layout.row_at = layout.score_at + 3 * ATTN_CPU_TILE_KV * layout.panel;
     layout.panel_at =
-        layout.row_at + round_up(desc->d_qk > desc->d_v ? desc->d_qk : desc->d_v, 16) + 16;
+        layout.row_at + attn_round_up(desc->d_qk > desc->d_v ? desc->d_qk : desc->d_v, 16) + 16;
     layout.panel_stride =
         plan->small_q ? small_floats(desc, rows, layout.panel) : panel_floats(desc, layout.panel);
     layout.scratch_bytes =
@@ -153,9 +144,9 @@ static int size_workspace(const attn_plan_t *plan, const attn_cpu_forward_layout
         parts->scratch > INT64_MAX / 4 || desc->batch > INT64_MAX / 64) {
         return 0;
     }
-    parts->blocks = desc->varlen_q ? round_up((desc->batch + 1) * 8, 64) : 0;
-    parts->part_o = round_up(parts->part_o, 64);
-    parts->part_stat = round_up(rows * ATTN_CPU_PART_STATS * 4, 64);
+    parts->blocks = desc->varlen_q ? attn_round_up((desc->batch + 1) * 8, 64) : 0;
+    parts->part_o = attn_round_up(parts->part_o, 64);
+    parts->part_stat = attn_round_up(rows * ATTN_CPU_PART_STATS * 4, 64);
     parts->total = parts->blocks + parts->part_o + parts->part_stat + parts->scratch;
     return 1;
 }
