@@ -126,14 +126,23 @@ typedef enum attn_align {
     ATTN_ALIGN_TOP_LEFT = 1,
 } attn_align_t;
 
-// CPU instruction sets in order; each kernel set needs all before it.
+// CPU instruction sets in order; each kernel set needs all before it. One list: name, value, text.
+#define ATTN_ISA_LIST(X)                                                                           \
+    X(ATTN_ISA_AUTO, 0, "auto") /* the best that the machine has */                                \
+    X(ATTN_ISA_SCALAR, 1, "scalar")                                                                \
+    X(ATTN_ISA_AVX2, 2, "avx2")               /* AVX2, FMA, F16C */                                \
+    X(ATTN_ISA_AVX512, 3, "avx512")           /* F, BW, DQ, VL */                                  \
+    X(ATTN_ISA_AVX512_BF16, 4, "avx512_bf16") /* the above with VDPBF16PS */
+
 typedef enum attn_isa {
-    ATTN_ISA_AUTO = 0, // the best that the machine has
-    ATTN_ISA_SCALAR = 1,
-    ATTN_ISA_AVX2 = 2,        // AVX2, FMA, F16C
-    ATTN_ISA_AVX512 = 3,      // F, BW, DQ, VL
-    ATTN_ISA_AVX512_BF16 = 4, // the above with VDPBF16PS
+#define ATTN_ISA_ENUM(name, value, text) name = value,
+    ATTN_ISA_LIST(ATTN_ISA_ENUM)
+#undef ATTN_ISA_ENUM
 } attn_isa_t;
+
+// Entries of the list: grows when it does.
+#define ATTN_ISA_ONE(name, value, text) +1
+#define ATTN_ISA_COUNT (0 ATTN_ISA_LIST(ATTN_ISA_ONE))
 
 // A stride with this value is derived from the shape: dense, in the order of the struct's fields.
 // It is the room of the dims inside it, the largest size * |stride| of them, at least 1: a dim
@@ -190,7 +199,7 @@ static inline void attn_context_config_init(attn_context_config_t *config)
 }
 
 // Makes a context from a config (NULL: the defaults). Environment:
-// ATTN_ISA=scalar|avx2|avx512|avx512_bf16 is read here.
+// ATTN_ISA, a text of ATTN_ISA_LIST, is read here.
 // Errors: ATTN_INVALID_ARGUMENT, ATTN_NO_DEVICE (an instruction set that the machine lacks),
 // ATTN_OUT_OF_MEMORY.
 ATTN_API attn_status_t attn_context_create(const attn_context_config_t *config,

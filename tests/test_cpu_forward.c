@@ -261,7 +261,7 @@ static void test_scales(void **state)
 static void test_exact_lse(void **state)
 {
     (void)state;
-    attn_isa_t isas[4];
+    attn_isa_t isas[ATTN_ISA_COUNT];
     const int count = problem_isas(isas);
     for (int i = 0; i < count; i++) {
         for (int64_t s_q = 1; s_q <= 20; s_q += 19) {
@@ -295,7 +295,7 @@ static void assert_equal_rows(const operand_t *a, int64_t row_a, const operand_t
 static void test_ones(void **state)
 {
     (void)state;
-    attn_isa_t isas[4];
+    attn_isa_t isas[ATTN_ISA_COUNT];
     const int count = problem_isas(isas);
     for (int i = 0; i < count; i++) {
         for (int dtype = ATTN_F32; dtype <= ATTN_BF16; dtype++) {
@@ -325,7 +325,7 @@ static void test_ones(void **state)
 static void test_same_bits(void **state)
 {
     (void)state;
-    attn_isa_t isas[4];
+    attn_isa_t isas[ATTN_ISA_COUNT];
     const int count = problem_isas(isas);
     for (int i = 0; i < count; i++) {
         for (int dtype = ATTN_F32; dtype <= ATTN_BF16; dtype += 2) {

@@ -25,7 +25,7 @@ static sweep_t sweep = {.count = 500, .seed = 1, .first = 0};
 static bool holds(const random_problem_t *r, char *why, size_t bytes)
 {
     problem_t *p = problem_create(&r->desc, &r->options);
-    attn_isa_t isas[4];
+    attn_isa_t isas[ATTN_ISA_COUNT];
     const int count = problem_isas(isas);
     bool all = true;
     for (int n = 0; n < count && all; n++) {

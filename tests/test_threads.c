@@ -156,7 +156,7 @@ static void test_workers_do_not_change_bits(void **state)
 {
     (void)state;
     static const int32_t workers[] = {2, 3, 7};
-    attn_isa_t isas[4];
+    attn_isa_t isas[ATTN_ISA_COUNT];
     const int isa_count = problem_isas(isas);
     for (int n = 0; n < PROBLEMS; n++) {
         problem_t *p = problem_number(n);

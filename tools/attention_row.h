@@ -6,7 +6,6 @@
 #ifndef ATTN_TOOLS_ATTENTION_ROW_H
 #define ATTN_TOOLS_ATTENTION_ROW_H
 
-
 #include "attn.h"
 
 // Where sequence b lies and how long it is.

@@ -230,7 +230,7 @@ static int check_problem(const struct check_options *options, struct report *rep
         status = check_truth_create(&truth, &problem, options->backward, err);
     }
     const int only = options->problem.isa;
-    for (int isa = ATTN_ISA_SCALAR; isa <= (int)ATTN_ISA_AVX512_BF16 && !status; isa++) {
+    for (int isa = ATTN_ISA_SCALAR; isa < (int)ATTN_ISA_COUNT && !status; isa++) {
         if (attn_isa_available((attn_isa_t)isa) && (only == ATTN_ISA_AUTO || only == isa)) {
             status = check_isa(&problem, options, (attn_isa_t)isa, &truth, title, report, err);
         }

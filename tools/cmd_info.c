@@ -56,7 +56,7 @@ static void print_text(attn_context_t *context, const struct machine *machine)
     printf("%s\n", machine->n_caches ? "" : "unknown");
     printf("workers      %d\n", (int)attn_context_workers(context));
     printf("kernels      %s is used\n", attn_isa_name(attn_context_isa(context)));
-    for (int isa = ATTN_ISA_SCALAR; isa <= (int)ATTN_ISA_AVX512_BF16; isa++) {
+    for (int isa = ATTN_ISA_SCALAR; isa < (int)ATTN_ISA_COUNT; isa++) {
         printf("  %-12s %s\n", attn_isa_name((attn_isa_t)isa),
                attn_isa_available((attn_isa_t)isa) ? "runs here" : "not here");
     }
@@ -88,7 +88,7 @@ static int print_json(attn_context_t *context, const struct machine *machine, st
     io_json_integer(&out, "workers", attn_context_workers(context));
     io_json_string(&out, "isa", attn_isa_name(attn_context_isa(context)));
     io_json_array_begin(&out, "isas_available");
-    for (int isa = ATTN_ISA_SCALAR; isa <= (int)ATTN_ISA_AVX512_BF16; isa++) {
+    for (int isa = ATTN_ISA_SCALAR; isa < (int)ATTN_ISA_COUNT; isa++) {
         if (attn_isa_available((attn_isa_t)isa)) {
             io_json_string(&out, NULL, attn_isa_name((attn_isa_t)isa));
         }
@@ -118,8 +118,8 @@ int cmd_info(int argc, char **argv)
         .usage = "attn info [--json]",
         .description = "Prints the library's version, the processor, its caches and instruction\n"
                        "sets, which backends work and why others do not, and the environment\n"
-                       "variables that matter. ATTN_ISA=scalar|avx2|avx512|avx512_bf16 lowers the\n"
-                       "instruction set; OMP_NUM_THREADS sets the number of workers.",
+                       "variables that matter. ATTN_ISA lowers the instruction set to one of\n"
+                       "those listed; OMP_NUM_THREADS sets the number of workers.",
         .examples = "  attn info\n"
                     "  ATTN_ISA=avx2 attn info --json\n",
     };

@@ -98,11 +98,15 @@ static const struct option length_options[] = {
      "bounds of packed lengths; by default the largest that there are"},
 };
 
+// The instruction sets as words of a choice: a word's place is its value.
+#define ISA_TEXT(name, value, text) " " text
+#define ISA_CHOICES (&ATTN_ISA_LIST(ISA_TEXT)[1])
+
 static const struct option machine_options[] = {
     {"backend", 0, OPTION_CHOICE, FIELD(backend), NULL, 0, 0, "auto cpu reference cuda",
      "reference: fp64, row by row, slow"},
     {"device", 0, OPTION_INT, FIELD(device), "N", 0, 1023, NULL, "which GPU"},
-    {"isa", 0, OPTION_CHOICE, FIELD(isa), NULL, 0, 0, "auto scalar avx2 avx512 avx512_bf16",
+    {"isa", 0, OPTION_CHOICE, FIELD(isa), NULL, 0, 0, ISA_CHOICES,
      "highest instruction set of the CPU to use"},
     {"threads", 0, OPTION_INT, FIELD(threads), "N", 0, 65536, NULL,
      "threads of the CPU backend; 0: all there are"},

@@ -25,19 +25,22 @@
 // Instruction sets
 
 static const char *const isa_names[] = {
-    [ATTN_ISA_AUTO] = "auto",     [ATTN_ISA_SCALAR] = "scalar",           [ATTN_ISA_AVX2] = "avx2",
-    [ATTN_ISA_AVX512] = "avx512", [ATTN_ISA_AVX512_BF16] = "avx512_bf16",
+#define ISA_NAME(name, value, text) text,
+    ATTN_ISA_LIST(ISA_NAME)
+#undef ISA_NAME
 };
-#define ISA_COUNT (sizeof(isa_names) / sizeof(isa_names[0]))
+// " auto scalar ...", for error texts.
+#define ISA_TEXT(name, value, text) " " text
+#define ISA_TEXTS ATTN_ISA_LIST(ISA_TEXT)
 
 const char *attn_isa_name(attn_isa_t isa)
 {
-    return (size_t)isa < ISA_COUNT ? isa_names[isa] : "unknown";
+    return (size_t)isa < ATTN_ISA_COUNT ? isa_names[isa] : "unknown";
 }
 
 int attn_isa_available(attn_isa_t isa)
 {
-    return (size_t)isa < ISA_COUNT && isa <= attn_cpu_best_isa();
+    return (size_t)isa < ATTN_ISA_COUNT && isa <= attn_cpu_best_isa();
 }
 
 // The limit that the environment sets: ATTN_ISA_AUTO without one. Fails for a name that is none.
@@ -48,16 +51,14 @@ static attn_status_t isa_from_environment(attn_isa_t *isa_out)
     if (text == NULL || text[0] == '\0') {
         return ATTN_OK;
     }
-    for (size_t i = 0; i < ISA_COUNT; i++) {
+    for (size_t i = 0; i < ATTN_ISA_COUNT; i++) {
         if (strcmp(text, isa_names[i]) == 0) {
             *isa_out = (attn_isa_t)i;
             return ATTN_OK;
         }
     }
     return attn_fail(ATTN_INVALID_ARGUMENT,
-                     "environment variable ATTN_ISA: \"%s\", expected scalar, avx2, avx512 or "
-                     "avx512_bf16",
-                     text);
+                     "environment variable ATTN_ISA: \"%s\", expected one of" ISA_TEXTS, text);
 }
 
 static attn_isa_t isa_lower(attn_isa_t a, attn_isa_t b)
@@ -176,7 +177,7 @@ void attn_context_config_init_sized(attn_context_config_t *config, size_t struct
 
 static attn_status_t check_config(const attn_context_config_t *config)
 {
-    ATTN_RETURN_IF((size_t)config->isa >= ISA_COUNT, ATTN_INVALID_ARGUMENT,
+    ATTN_RETURN_IF((size_t)config->isa >= ATTN_ISA_COUNT, ATTN_INVALID_ARGUMENT,
                    "isa: %d, expected an attn_isa_t", (int)config->isa);
     ATTN_RETURN_IF(!attn_isa_available(config->isa), ATTN_NO_DEVICE,
                    "isa: %s, this machine and build go up to %s", attn_isa_name(config->isa),
@@ -294,7 +295,7 @@ attn_status_t attn_context_check(const attn_context_t *context)
 {
     ATTN_RETURN_IF(context->has_bad_environment, ATTN_INVALID_ARGUMENT,
                    "environment variable ATTN_ISA: unknown name when the default context was made, "
-                   "expected scalar, avx2, avx512 or avx512_bf16");
+                   "expected one of" ISA_TEXTS);
     return ATTN_OK;
 }
 

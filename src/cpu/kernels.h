@@ -1,6 +1,6 @@
 // The table through which the portable part of the CPU backend calls the code of one instruction
-// set. Every isa_*.c defines one from the same *_tmpl.h sources; a new instruction set is one more
-// simd_*.h, one isa_*.c and one line here.
+// set. Every isa_*.c defines one from the same *_tmpl.h sources. CONTRIBUTING.md lists what a new
+// instruction set touches.
 #ifndef ATTN_CPU_KERNELS_H
 #define ATTN_CPU_KERNELS_H
 

@@ -54,7 +54,7 @@ void case_page_kv(attn_desc_t *desc, int64_t page_size)
 
 static runner_t best_runner(void)
 {
-    attn_isa_t isas[4];
+    attn_isa_t isas[ATTN_ISA_COUNT];
     const int count = problem_isas(isas);
     return (runner_t){.backend = ATTN_BACKEND_CPU, .isa = isas[count - 1]};
 }
@@ -79,7 +79,7 @@ void case_desc_holds(const attn_desc_t *desc, const problem_options_t *options)
 
 void case_run_everywhere(const problem_t *problem, case_check_fn check)
 {
-    attn_isa_t isas[4];
+    attn_isa_t isas[ATTN_ISA_COUNT];
     const int count = problem_isas(isas);
     for (int n = 0; n <= count; n++) {
         runner_t runner = {.backend = ATTN_BACKEND_REFERENCE};

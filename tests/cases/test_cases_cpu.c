@@ -196,7 +196,7 @@ static void c139_one_head_has_work_for_sixteen_threads(void **state)
     for (int64_t n = 0; n < COUNT_OF(descs); n++) {
         problem_t *p = problem_create(&descs[n], OPTIONS(.seed = 139));
         counting_pool_t pool = {0};
-        attn_isa_t isas[4];
+        attn_isa_t isas[ATTN_ISA_COUNT];
         const runner_t runner = {.backend = ATTN_BACKEND_CPU,
                                  .isa = isas[problem_isas(isas) - 1],
                                  .workers = 16,

@@ -78,7 +78,7 @@ static void c125_bits_do_not_depend_on_threads(void **state)
     const attn_desc_t descs[] = {case_desc(ATTN_F32, 1, 300, 300, 2, 1, 64),
                                  case_desc(ATTN_BF16, 1, 1, 3000, 4, 1, 64),
                                  case_desc(ATTN_BF16, 2, 129, 257, 4, 2, 40)};
-    attn_isa_t isas[4];
+    attn_isa_t isas[ATTN_ISA_COUNT];
     const int count = problem_isas(isas);
     for (int64_t n = 0; n < COUNT_OF(descs); n++) {
         problem_t *p = problem_create(&descs[n], OPTIONS(.seed = 125, .backward = true));

@@ -133,8 +133,8 @@ static void fuzz_parallel_for(void *user, int64_t count, attn_task_fn task, void
 // fall back to scalar.
 static inline attn_context_t *fuzz_context(fuzz_input_t *input)
 {
-    static attn_context_t *contexts[ATTN_ISA_AVX512_BF16 + 1];
-    attn_isa_t isa = (attn_isa_t)fuzz_up_to(input, ATTN_ISA_AVX512_BF16);
+    static attn_context_t *contexts[ATTN_ISA_COUNT];
+    attn_isa_t isa = (attn_isa_t)fuzz_up_to(input, ATTN_ISA_COUNT - 1);
     if (!attn_isa_available(isa)) {
         isa = ATTN_ISA_SCALAR;
     }

@@ -143,7 +143,7 @@ static void run_and_compare(attn_context_t *context, const problem *p, const onn
 
 static void run_everywhere(problem *p, const onnx_tensor *y)
 {
-    for (int isa = ATTN_ISA_SCALAR; isa <= ATTN_ISA_AVX512_BF16; isa++) {
+    for (int isa = ATTN_ISA_SCALAR; isa < ATTN_ISA_COUNT; isa++) {
         if (attn_isa_available((attn_isa_t)isa)) {
             attn_context_config_t config;
             attn_context_t *context;

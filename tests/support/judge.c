@@ -272,7 +272,7 @@ bool problem_holds_on(problem_t *p, const runner_t *runner, char *why_out, size_
 
 bool problem_holds(problem_t *p, char *why_out, size_t why_bytes)
 {
-    attn_isa_t isas[4];
+    attn_isa_t isas[ATTN_ISA_COUNT];
     const int count = problem_isas(isas);
     for (int n = 0; n < count; n++) {
         const runner_t runner = {.backend = ATTN_BACKEND_CPU, .isa = isas[n]};

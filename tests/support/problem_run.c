@@ -176,10 +176,10 @@ attn_status_t problem_run(const problem_t *p, const runner_t *runner, results_t 
     return status;
 }
 
-int problem_isas(attn_isa_t isas_out[4])
+int problem_isas(attn_isa_t isas_out[ATTN_ISA_COUNT])
 {
     int count = 0;
-    for (int isa = ATTN_ISA_SCALAR; isa <= ATTN_ISA_AVX512_BF16; isa++) {
+    for (int isa = ATTN_ISA_SCALAR; isa < ATTN_ISA_COUNT; isa++) {
         if (attn_isa_available((attn_isa_t)isa)) {
             isas_out[count++] = (attn_isa_t)isa;
         }

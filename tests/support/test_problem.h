@@ -129,8 +129,8 @@ bool problem_judge(problem_t *problem, const results_t *results, char *why_out, 
 // Runs and judges one runner, or all instruction sets that this machine has.
 bool problem_holds_on(problem_t *problem, const runner_t *runner, char *why_out, size_t why_bytes);
 bool problem_holds(problem_t *problem, char *why_out, size_t why_bytes);
-// The instruction sets of this machine, lowest first; returns how many (at most 4).
-int problem_isas(attn_isa_t isas_out[4]);
+// The instruction sets of this machine, lowest first; returns how many.
+int problem_isas(attn_isa_t isas_out[ATTN_ISA_COUNT]);
 
 // Makes truth, eager and magnitudes. Needs the inputs final. false: the reference refused.
 bool problem_truth(problem_t *problem, char *why_out, size_t why_bytes);
