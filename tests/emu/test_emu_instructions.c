@@ -122,6 +122,76 @@ static void test_matrix(void **state)
     }
 }
 
+// Every form on its own: tile t, row j at 128 t + 16 j; element (j, c) is 100 t + 8 j + c.
+struct matrix_job {
+    void (*load)(uint32_t *r, uint32_t addr);
+    void (*store)(uint32_t addr, const uint32_t *r);
+    uint32_t tiles;
+    uint32_t trans;
+};
+
+static uint32_t fragment_element(const struct matrix_job *job, uint32_t lane, uint32_t tile,
+                                 uint32_t half)
+{
+    uint32_t along = lane % 4 * 2 + half;
+    uint32_t across = lane / 4;
+    return 100 * tile + (job->trans ? along * 8 + across : across * 8 + along);
+}
+
+static void kernel_matrix_form(const void *params)
+{
+    const struct matrix_job *job = params;
+    uint32_t lane = thread_idx();
+    uint32_t tiles = dynamic_smem() + DATA;
+    uint32_t row = tiles + lane % (8 * job->tiles) * 16;
+    for (uint32_t i = lane; i < job->tiles * 64; i += 32) {
+        st_shared_u16(tiles + 2 * i, 100 * (i / 64) + i % 64);
+    }
+    warp_sync();
+    uint32_t r[4] = {0, 0, 0, 0};
+    job->load(r, row);
+    for (uint32_t i = 0; i < 4; i++) {
+        put(lane * 4 + i, r[i]);
+    }
+    warp_sync();
+    for (uint32_t i = 0; i < job->tiles; i++) {
+        r[i] += 0x00010001;
+    }
+    job->store(row, r);
+    warp_sync();
+    for (uint32_t i = lane; i < job->tiles * 64; i += 32) {
+        put(128 + i, ld_shared_u16(tiles + 2 * i));
+    }
+}
+
+static void test_matrix_forms(void **state)
+{
+    (void)state;
+    static const struct matrix_job jobs[] = {
+        {ldmatrix_x1, stmatrix_x1, 1, 0},
+        {ldmatrix_x2, stmatrix_x2, 2, 0},
+        {ldmatrix_x4, stmatrix_x4, 4, 0},
+        {ldmatrix_x1_trans, stmatrix_x1_trans, 1, 1},
+        {ldmatrix_x2_trans, stmatrix_x2_trans, 2, 1},
+        {ldmatrix_x4_trans, stmatrix_x4_trans, 4, 1},
+    };
+    for (size_t j = 0; j < sizeof jobs / sizeof jobs[0]; j++) {
+        struct emu_launch launch = small_launch(kernel_matrix_form, 32);
+        launch.params = &jobs[j];
+        expect_ok_launch(launch);
+        for (uint32_t lane = 0; lane < 32; lane++) {
+            for (uint32_t i = 0; i < 4; i++) {
+                uint32_t want = fragment_element(&jobs[j], lane, i, 0) |
+                                fragment_element(&jobs[j], lane, i, 1) << 16;
+                assert_int_equal(output[lane * 4 + i], i < jobs[j].tiles ? want : 0);
+            }
+        }
+        for (uint32_t i = 0; i < jobs[j].tiles * 64; i++) {
+            assert_int_equal(output[128 + i], 100 * (i / 64) + i % 64 + 1);
+        }
+    }
+}
+
 // ---- TMA: every rank and swizzle, boxes that hang over on both sides
 
 enum { TMA_RANK_MAX = 5 };
@@ -390,6 +460,84 @@ static void test_cluster(void **state)
     }
 }
 
+// ---- multicast: each CTA of a cluster loads a part of a box and hands it to all of them
+
+struct multicast_job {
+    tensor_map map; // of `rank` dimensions; the box is 8 x 4 x 1 .. words
+    uint32_t rank;
+    uint32_t mask_change; // makes the mask name a CTA too many
+};
+
+enum { PART_BYTES = 128 };
+
+static void load_part(const struct multicast_job *job, uint32_t dst, uint32_t bar, uint32_t part)
+{
+    uint32_t mask = ((1u << cluster_size()) - 1) ^ job->mask_change;
+    int32_t row = (int32_t)part * 4;
+    switch (job->rank) {
+    case 2: tma_load_multicast_2d(dst, &job->map, bar, mask, 8, row); break;
+    case 3: tma_load_multicast_3d(dst, &job->map, bar, mask, 8, row, 1); break;
+    case 4: tma_load_multicast_4d(dst, &job->map, bar, mask, 8, row, 1, 0); break;
+    default: tma_load_multicast_5d(dst, &job->map, bar, mask, 8, row, 1, 0, 0); break;
+    }
+}
+
+static void kernel_multicast(const void *params)
+{
+    const struct multicast_job *job = params;
+    uint32_t smem = barrier_ready(1);
+    uint32_t words = PART_BYTES / 4 * cluster_size();
+    if (thread_idx() == 0) {
+        mbarrier_arrive_expect_tx(smem + BAR, PART_BYTES * cluster_size());
+    }
+    cluster_arrive();
+    cluster_wait();
+    if (thread_idx() == 0) {
+        load_part(job, smem + DATA + PART_BYTES * cluster_rank(), smem + BAR, cluster_rank());
+    }
+    mbarrier_wait_cluster(smem + BAR, 0);
+    for (uint32_t i = thread_idx(); i < words; i += 32) {
+        put(cluster_rank() * 256 + i, ld_shared_u32(smem + DATA + 4 * i));
+    }
+    cluster_arrive();
+    cluster_wait();
+}
+
+static struct emu_launch multicast_launch(struct multicast_job *job, uint32_t rank)
+{
+    struct emu_tensor tensor = {.data = input,
+                                .element = EMU_U32,
+                                .rank = rank,
+                                .dims = {16, 32, 2, 1, 1},
+                                .strides_bytes = {64, 2048, 4096, 4096},
+                                .box = {8, 4, 1, 1, 1}};
+    *job = (struct multicast_job){.rank = rank};
+    assert_null(emu_tensor_map_encode(&job->map, &tensor));
+    struct emu_launch launch = small_launch(kernel_multicast, 32);
+    launch.params = job;
+    launch.cluster = 4;
+    launch.grid[0] = 4;
+    return launch;
+}
+
+static void test_multicast(void **state)
+{
+    (void)state;
+    struct multicast_job job;
+    for (uint32_t rank = 2; rank <= 5; rank++) {
+        expect_ok_launch(multicast_launch(&job, rank));
+        for (uint32_t cta = 0; cta < 4; cta++) {
+            for (uint32_t i = 0; i < 128; i++) {
+                uint32_t from = 8 + i / 8 * 16 + i % 8 + (rank > 2 ? 512 : 0);
+                assert_int_equal(output[cta * 256 + i], input[from]);
+            }
+        }
+    }
+    struct emu_launch launch = multicast_launch(&job, 2);
+    job.mask_change = 1 << 4;
+    expect_error_launch(launch, EMU_FAULT, "TMA multicast load to CTAs 0x1f: the cluster has 4");
+}
+
 // ---- CTAs that wait for each other
 
 static void kernel_semaphore(const void *params)
@@ -436,9 +584,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_warp),
         cmocka_unit_test(test_matrix),
+        cmocka_unit_test(test_matrix_forms),
         cmocka_unit_test(test_tma_ranks_and_swizzles),
         cmocka_unit_test(test_bulk),
         cmocka_unit_test(test_cluster),
+        cmocka_unit_test(test_multicast),
         cmocka_unit_test(test_resident_ctas),
         cmocka_unit_test(test_too_few_resident),
     };
