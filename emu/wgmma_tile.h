@@ -2,13 +2,11 @@
 #ifndef EMU_WGMMA_TILE_H
 #define EMU_WGMMA_TILE_H
 
-#include "state.h"
-
-typedef enum wgmma_type { WGMMA_F16, WGMMA_BF16, WGMMA_E4M3, WGMMA_E5M2 } wgmma_type;
+#include "operand.h"
 
 struct wgmma_operands {
-    wgmma_type type_a;
-    wgmma_type type_b;
+    operand_type type_a;
+    operand_type type_b;
     int n;
     int accumulate;
     int a_in_registers;
@@ -40,8 +38,7 @@ static inline uint32_t wgmma_d_column(uint32_t t, uint32_t i)
     return i / 4 * 8 + t % 4 * 2 + i % 2;
 }
 
-// Shared address of a 16-byte piece of an operand. k contiguous: row x (of m or n), piece y along
-// k. m or n contiguous: row x (of k), piece y along m or n.
-uint32_t wgmma_piece_address(uint64_t descriptor, bool mn_major, uint32_t x, uint32_t y);
+// A descriptor of Hopper's format.
+struct operand_layout wgmma_layout(uint64_t descriptor);
 
 #endif

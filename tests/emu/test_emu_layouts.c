@@ -120,8 +120,9 @@ static void test_piece_addresses(void **state)
         {plain, true, 8, 1, 0x580},
     };
     for (size_t i = 0; i < sizeof golden / sizeof golden[0]; i++) {
+        struct operand_layout layout = wgmma_layout(golden[i].descriptor);
         uint32_t addr =
-            wgmma_piece_address(golden[i].descriptor, golden[i].mn_major, golden[i].x, golden[i].y);
+            operand_piece_address(&layout, golden[i].mn_major, golden[i].x, golden[i].y);
         if (addr != golden[i].addr) {
             fail_msg("row %zu: 0x%x, not 0x%x", i, addr, golden[i].addr);
         }
