@@ -30,9 +30,14 @@ uint32_t agent_mbarrier(const struct cta *cta, uint32_t index)
            index;
 }
 
-static size_t clock_words(void)
+uint32_t agent_mma(const struct cta *cta, uint32_t slot)
 {
-    return 3 * (size_t)machine.clock_length;
+    return agent_mbarrier(cta, MAX_MBARRIERS) + slot;
+}
+
+size_t clock_words(void)
+{
+    return 3 * (size_t)machine.clock_length + 2 * (size_t)machine.tensor_length;
 }
 
 // Clocks live in one block per cluster; a meeting takes its own when it is first used, for most
@@ -45,6 +50,8 @@ void clocks_allocate(struct cluster *cluster, struct clocks *clocks)
     clocks->before = words;
     clocks->fenced = words + machine.clock_length;
     clocks->reached = words + 2 * (size_t)machine.clock_length;
+    clocks->tensor_done = words + 3 * (size_t)machine.clock_length;
+    clocks->tensor_fenced = clocks->tensor_done + machine.tensor_length;
 }
 
 void clocks_reset(struct cluster *cluster)
@@ -52,12 +59,36 @@ void clocks_reset(struct cluster *cluster)
     cluster->clock_count = 0;
 }
 
-static void clock_join(uint32_t *restrict to, const uint32_t *restrict from)
+static void join(uint32_t *restrict to, const uint32_t *restrict from, uint32_t length)
 {
-    uint32_t length = machine.clock_length & ~7u;
+    length &= ~7u;
     for (uint32_t i = 0; i < length; i++) {
         to[i] = to[i] > from[i] ? to[i] : from[i];
     }
+}
+
+static void clock_join(uint32_t *to, const uint32_t *from)
+{
+    join(to, from, machine.clock_length);
+}
+
+void clock_join_tensor(uint32_t *to, const uint32_t *from)
+{
+    join(to, from, machine.tensor_length);
+}
+
+void clock_merge(struct clocks *to, const struct clocks *from)
+{
+    clock_join(to->before, from->before);
+    clock_join(to->fenced, from->fenced);
+    clock_join(to->reached, from->reached);
+    clock_join_tensor(to->tensor_done, from->tensor_done);
+    clock_join_tensor(to->tensor_fenced, from->tensor_fenced);
+}
+
+void clock_snapshot(struct clocks *copy)
+{
+    memcpy(copy->before, machine.current->clocks.before, clock_words() * sizeof(uint32_t));
 }
 
 void clock_tick(void)
@@ -82,9 +113,7 @@ void clock_release(struct cluster *cluster, struct meeting *meeting)
         return;
     }
     clock_meeting_create(cluster, meeting);
-    clock_join(meeting->arriving.before, machine.current->clocks.before);
-    clock_join(meeting->arriving.fenced, machine.current->clocks.fenced);
-    clock_join(meeting->arriving.reached, machine.current->clocks.reached);
+    clock_merge(&meeting->arriving, &machine.current->clocks);
     clock_tick();
 }
 
@@ -99,9 +128,7 @@ void clock_complete(struct meeting *meeting)
 void clock_acquire(const struct meeting *meeting)
 {
     if (checking() && meeting->complete.before) {
-        clock_join(machine.current->clocks.before, meeting->complete.before);
-        clock_join(machine.current->clocks.fenced, meeting->complete.fenced);
-        clock_join(machine.current->clocks.reached, meeting->complete.reached);
+        clock_merge(&machine.current->clocks, &meeting->complete);
     }
 }
 
@@ -134,7 +161,7 @@ void clock_fence_async(void)
         return;
     }
     struct fiber *fiber = machine.current;
-    if (machine.launch.check == EMU_CHECK_STRICT) {
+    if (machine.launch.check >= EMU_CHECK_STRICT) {
         fiber->clocks.fenced[fiber->agent] = fiber->clocks.before[fiber->agent];
     } else {
         clock_join(fiber->clocks.fenced, fiber->clocks.before);

@@ -21,14 +21,21 @@ typedef enum emu_status {
     EMU_DEADLOCK   // nobody can go on
 } emu_status;
 
-// When asynchronous operations (TMA, bulk copies, wgmma) happen: as late as a wait allows, at once,
-// or at random.
+// When asynchronous operations (TMA, bulk copies, wgmma, tcgen05) happen: as late as a wait allows,
+// at once, or at random.
 typedef enum emu_async { EMU_LATE, EMU_EARLY, EMU_RANDOM } emu_async;
 
 // EMU_CHECK_RACES: everything that the memory model forbids. EMU_CHECK_STRICT: also what is legal
 // by the letter but that no library relies on: a proxy fence executed by somebody else than the
-// writer, a barrier that could run ahead of a waiter.
-typedef enum emu_check { EMU_CHECK_NONE, EMU_CHECK_RACES, EMU_CHECK_STRICT } emu_check;
+// writer, a barrier that could run ahead of a waiter. EMU_CHECK_ORDER: also what every library
+// relies on but PTX does not promise: that matrix instructions of one thread on different parts of
+// tensor memory happen in the order of their issue.
+typedef enum emu_check {
+    EMU_CHECK_NONE,
+    EMU_CHECK_RACES,
+    EMU_CHECK_STRICT,
+    EMU_CHECK_ORDER
+} emu_check;
 
 // Global memory that the kernel may touch; everything else is out of bounds.
 struct emu_buffer {
@@ -39,7 +46,9 @@ struct emu_buffer {
 };
 
 struct emu_launch {
-    const char *name;                  // of the kernel, for messages
+    const char *name; // of the kernel, for messages
+    uint32_t
+        arch; // compute capability times 10, 90 (or 0), 100 or 103: which instructions there are
     void (*entry)(const void *params); // calls the kernel with its parameter struct
     const void *params;
     uint32_t grid[3];    // CTAs
@@ -60,6 +69,7 @@ struct emu_result {
     char text[1536];
     uint64_t switches;  // between fibers
     uint64_t wgmmas;    // of warpgroups
+    uint64_t mmas;      // tcgen05.mma, a pair's once
     uint64_t tma_bytes; // by TMA and bulk copies
 };
 

@@ -131,7 +131,7 @@ void fence_acq_rel_gpu(void)
 // whole.
 static void check_nobody_misses(const struct mbarrier *barrier, const struct cta *cta)
 {
-    if (machine.launch.check != EMU_CHECK_STRICT || !barrier->meeting.arriving.before) {
+    if (machine.launch.check < EMU_CHECK_STRICT || !barrier->meeting.arriving.before) {
         return;
     }
     for (uint32_t t = 0; t < machine.launch.threads; t++) {
@@ -216,16 +216,41 @@ void mbarrier_expect_tx(uint32_t bar, uint32_t bytes)
 }
 
 // Called when a load has moved its bytes, from any fiber or from none.
-void mbarrier_complete_tx(struct cta *cta, struct mbarrier *barrier, uint32_t agent, uint32_t epoch,
-                          uint32_t bytes)
+void mbarrier_complete_tx(struct cluster *cluster, struct mbarrier *barrier, uint32_t agent,
+                          uint32_t epoch, uint32_t bytes)
 {
     if (checking() && !barrier->meeting.arriving.before) {
-        clock_meeting_create(cta->cluster, &barrier->meeting);
+        clock_meeting_create(cluster, &barrier->meeting);
     }
     if (barrier->meeting.arriving.before && barrier->meeting.arriving.before[agent] < epoch) {
         barrier->meeting.arriving.before[agent] = epoch;
     }
     add_tx(barrier, -(int64_t)bytes);
+    end_phase_if_complete(barrier, &cluster->ctas[barrier->addr >> SMEM_RANK_SHIFT]);
+}
+
+void mbarrier_arrive_async(struct cluster *cluster, struct mbarrier *barrier,
+                           const struct clocks *known, const char *instruction)
+{
+    const struct cta *cta = &cluster->ctas[barrier->addr >> SMEM_RANK_SHIFT];
+    if (cta->finished == machine.launch.threads && cluster->unfinished) {
+        emu_fail(
+            EMU_FAULT,
+            "%s arrives on mbarrier 0x%x of a CTA that has exited; a cluster barrier before the "
+            "exit is missing",
+            instruction, barrier->addr);
+        return;
+    }
+    if (barrier->pending == 0) {
+        emu_fail(EMU_FAULT, "%s arrives on mbarrier 0x%x beyond its count of %u", instruction,
+                 barrier->addr, barrier->count);
+        return;
+    }
+    if (checking()) {
+        clock_meeting_create(cluster, &barrier->meeting);
+        clock_merge(&barrier->meeting.arriving, known);
+    }
+    barrier->pending--;
     end_phase_if_complete(barrier, cta);
 }
 

@@ -172,6 +172,48 @@ float fma_f32(float a, float b, float c)
     return fmaf(a, b, c);
 }
 
+float max3_f32(float a, float b, float c)
+{
+    return fmaxf(fmaxf(a, b), c);
+}
+
+struct f32x2 add_f32x2(struct f32x2 a, struct f32x2 b)
+{
+    return (struct f32x2){a.x + b.x, a.y + b.y};
+}
+
+struct f32x2 sub_f32x2(struct f32x2 a, struct f32x2 b)
+{
+    return (struct f32x2){a.x - b.x, a.y - b.y};
+}
+
+struct f32x2 mul_f32x2(struct f32x2 a, struct f32x2 b)
+{
+    return (struct f32x2){a.x * b.x, a.y * b.y};
+}
+
+struct f32x2 fma_f32x2(struct f32x2 a, struct f32x2 b, struct f32x2 c)
+{
+    return (struct f32x2){fmaf(a.x, b.x, c.x), fmaf(a.y, b.y, c.y)};
+}
+
+// Rounded towards minus infinity: from the rounded sum and its error, which is exact (Knuth's
+// TwoSum).
+static float add_down(float a, float b)
+{
+    double sum = (double)a + (double)b;
+    double b_part = sum - (double)a;
+    double error = ((double)a - (sum - b_part)) + ((double)b - b_part);
+    float rounded = (float)sum;
+    bool is_above = (double)rounded > sum || ((double)rounded == sum && error < 0.0);
+    return is_above ? nextafterf(rounded, -INFINITY) : rounded;
+}
+
+struct f32x2 add_rm_f32x2(struct f32x2 a, struct f32x2 b)
+{
+    return (struct f32x2){add_down(a.x, b.x), add_down(a.y, b.y)};
+}
+
 uint32_t pack_bf16x2(float low, float high)
 {
     return bf16_from_f32(low) | (uint32_t)bf16_from_f32(high) << 16;

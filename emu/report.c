@@ -19,6 +19,13 @@ static const char *const ACCESS_NAMES[] = {
     [ACCESS_BULK_COPY] = "bulk copy between CTAs",
     [ACCESS_WGMMA_A] = "wgmma reading A",
     [ACCESS_WGMMA_B] = "wgmma reading B",
+    [ACCESS_TENSOR_ALLOC] = "tcgen05.alloc",
+    [ACCESS_TENSOR_LD] = "tcgen05.ld",
+    [ACCESS_TENSOR_ST] = "tcgen05.st",
+    [ACCESS_TENSOR_MMA_A] = "tcgen05.mma reading A",
+    [ACCESS_TENSOR_MMA_B] = "tcgen05.mma reading B",
+    [ACCESS_TENSOR_MMA_D] = "tcgen05.mma on D",
+    [ACCESS_TENSOR_CP] = "tcgen05.cp",
 };
 
 const char *describe_access(access_kind kind)
@@ -84,6 +91,9 @@ const char *describe_agent(const struct cluster *cluster, uint32_t agent)
     } else if (local < threads + MAX_BULK_THREADS + machine.warpgroups) {
         snprintf(text, sizeof texts[0], "warpgroup %u%s", local - threads - MAX_BULK_THREADS,
                  where);
+    } else if (agent >= agent_mma(cta, 0)) {
+        snprintf(text, sizeof texts[0], "the tcgen05 operations of thread %u%s",
+                 tcgen05_thread(cta, agent - agent_mma(cta, 0)), where);
     } else {
         uint32_t index = local - threads - MAX_BULK_THREADS - machine.warpgroups;
         snprintf(text, sizeof texts[0], "a load on mbarrier 0x%x%s", cta->mbarriers[index].addr,
@@ -120,6 +130,8 @@ static int text_wait(char *text, size_t size, const struct fiber *fiber)
                         fiber->wait_value, fiber->cta->register_pool);
     case WAIT_WGMMA:
         return snprintf(text, size, "wgmma.wait_group: not all warps have issued its wgmmas");
+    case WAIT_TENSOR_ALLOC:
+    case WAIT_TENSOR_DEALLOC: return tmem_text_wait(text, size, fiber);
     case YIELDED: return snprintf(text, size, "polls memory");
     default: return snprintf(text, size, "runnable");
     }

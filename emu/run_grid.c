@@ -23,6 +23,9 @@ static bool check_launch(const struct emu_launch *l)
         emu_fail(EMU_BAD_LAUNCH, "the launch has no entry function");
         return false;
     }
+    if (l->arch != 0 && l->arch != 90 && l->arch != 100 && l->arch != 103) {
+        return bad_launch("arch %llu: 90, 100 or 103; 0 is %llu", l->arch, 90);
+    }
     if (l->threads == 0 || l->threads % LANES || l->threads > MAX_THREADS) {
         return bad_launch("%llu threads per CTA: a multiple of 32 up to %llu", l->threads,
                           MAX_THREADS);
@@ -60,6 +63,7 @@ static void cta_destroy(struct cta *cta)
     free(cta->mbarriers);
     free(cta->mbarrier_at);
     free(cta->warpgroups);
+    tmem_destroy(cta->tmem);
 }
 
 static bool cta_create(struct cta *cta, struct cluster *cluster, uint32_t rank)
@@ -83,6 +87,7 @@ static void cluster_destroy(struct cluster *cluster)
     free(cluster->ctas);
     free(cluster->transfers);
     free(cluster->clock_memory);
+    free(cluster->tensor_ordered);
 }
 
 enum { MAX_TRANSFERS_PER_CTA = 256 };
@@ -94,15 +99,18 @@ static bool cluster_create(struct cluster *cluster)
     cluster->ctas = calloc(ctas, sizeof *cluster->ctas);
     cluster->transfers = calloc((size_t)ctas * MAX_TRANSFERS_PER_CTA, sizeof *cluster->transfers);
     // One for each thread, two for each meeting: mbarriers, named barriers, warps, wgmma groups,
-    // the cluster's.
+    // the cluster's; one for each commit in flight.
     cluster->clock_capacity =
-        checking() ? threads + 2 * (1 + (size_t)ctas * (MAX_MBARRIERS + NAMED_BARRIERS + MAX_WARPS +
-                                                        machine.warpgroups * WGMMA_MEETINGS))
+        checking() ? threads +
+                         2 * (1 + (size_t)ctas * (MAX_MBARRIERS + NAMED_BARRIERS + MAX_WARPS +
+                                                  machine.warpgroups * WGMMA_MEETINGS)) +
+                         (machine.tensor_length ? (size_t)ctas * MAX_MMA_THREADS * MAX_COMMITS : 0)
                    : 1;
     cluster->clock_memory = aligned_alloc(
-        64, (cluster->clock_capacity * 3 * machine.clock_length * sizeof(uint32_t) + 63) / 64 * 64);
+        64, (cluster->clock_capacity * clock_words() * sizeof(uint32_t) + 63) / 64 * 64);
+    cluster->tensor_ordered = calloc(threads * machine.tensor_length + 1, sizeof(uint32_t));
     if (!cluster->ctas || !cluster->transfers || !cluster->clock_memory ||
-        !fibers_create(cluster)) {
+        !cluster->tensor_ordered || !fibers_create(cluster)) {
         return false;
     }
     for (uint32_t r = 0; r < ctas; r++) {
@@ -127,6 +135,9 @@ static void fiber_reset(struct fiber *fiber, struct cta *cta, uint32_t thread)
     if (checking()) {
         clocks_allocate(cta->cluster, &fiber->clocks);
         fiber->clocks.before[fiber->agent] = fiber->clocks.reached[fiber->agent] = 1;
+        fiber->tensor_ordered = cta->cluster->tensor_ordered +
+                                (fiber - cta->cluster->fibers) * (ptrdiff_t)machine.tensor_length;
+        memset(fiber->tensor_ordered, 0, machine.tensor_length * sizeof(uint32_t));
     }
     fiber_prepare(fiber);
 }
@@ -143,6 +154,7 @@ static void cta_reset(struct cta *cta, uint64_t x, uint64_t y, uint64_t z)
     memset(cta->named, 0, sizeof cta->named);
     memset(cta->warps, 0, sizeof cta->warps);
     warpgroups_reset(cta);
+    tmem_reset(cta);
     cta->bulk_threads = 0;
     cta->register_pool = 0;
     cta->finished = 0;
@@ -196,6 +208,7 @@ static void cta_end_checks(const struct cta *cta)
     for (uint32_t i = 0; i < cta->mbarrier_count; i++) {
         mbarrier_end_checks(cta, &cta->mbarriers[i]);
     }
+    tmem_end_checks(cta);
     for (uint32_t i = 0; i < NAMED_BARRIERS; i++) {
         if (cta->named[i].arrived) {
             emu_fail(EMU_FAULT, "CTA (%u,%u,%u) ended with barrier %u at %u of %u threads",
@@ -222,8 +235,11 @@ static void machine_set_up(const struct emu_launch *launch)
     machine.warps = launch->threads / LANES;
     machine.warpgroups = (machine.warps + 3) / 4;
     machine.agents_per_cta =
-        launch->threads + MAX_BULK_THREADS + machine.warpgroups + MAX_MBARRIERS;
+        launch->threads + MAX_BULK_THREADS + machine.warpgroups + MAX_MBARRIERS + MAX_MMA_THREADS;
     machine.clock_length = (machine.agents_per_cta * machine.cluster_size + 7) & ~7u;
+    machine.tensor_agents_per_cta = 2 * launch->threads + MAX_MMA_THREADS;
+    machine.tensor_length =
+        launch->arch < 100 ? 0 : (machine.tensor_agents_per_cta * machine.cluster_size + 7) & ~7u;
     machine.random = launch->seed ? launch->seed : 1;
     index_count =
         (uint64_t)launch->grid[0] / machine.cluster_size * launch->grid[1] * launch->grid[2];

@@ -49,6 +49,8 @@ static bool is_ready(const struct fiber *fiber)
                fiber->wait_value;
     case WAIT_REGISTERS: return fiber->cta->register_pool >= fiber->wait_value;
     case WAIT_WGMMA: return wgmma_ready(fiber->wait_object, fiber->wait_value);
+    case WAIT_TENSOR_ALLOC: return tmem_alloc_granted(fiber->cta);
+    case WAIT_TENSOR_DEALLOC: return tmem_dealloc_met(fiber->wait_object, fiber->wait_value);
     case FINISHED: return false;
     }
     return false;
@@ -91,6 +93,7 @@ static void fire_at_random(struct cluster *cluster)
         wgmma_fire(&cluster->ctas[r]);
     }
     transfers_fire(cluster, false);
+    tcgen05_fire(cluster, false);
 }
 
 static void run_cluster_once(struct cluster *cluster)
@@ -123,7 +126,8 @@ static bool anybody_ready(void)
 static bool fire_oldest(void)
 {
     for (uint32_t c = 0; c < machine.resident; c++) {
-        if (machine.clusters[c].active && transfers_fire(&machine.clusters[c], true)) {
+        struct cluster *cluster = &machine.clusters[c];
+        if (cluster->active && (transfers_fire(cluster, true) || tcgen05_fire(cluster, true))) {
             return true;
         }
     }

@@ -10,7 +10,9 @@
 //   numeric.c    16- and 8-bit floats
 //
 // The instructions: mbarrier.c, barrier.c, cluster.c, warp.c, matrix.c, tma.c, bulk.c, global.c,
-// wgmma.c (order) and wgmma_tile.c (layouts and arithmetic).
+// wgmma.c (order) and wgmma_tile.c (layouts and arithmetic). Blackwell's: tmem.c (tensor memory),
+// tmem_shadow.c (who touched it), tmem_access.c (ld, st, fences), tcgen05.c (mma, cp, commit:
+// order), tcgen05_mma.c (layouts and arithmetic).
 #ifndef EMU_STATE_H
 #define EMU_STATE_H
 
@@ -27,6 +29,8 @@ enum {
     MAX_RESIDENT = 16,
     MAX_MBARRIERS = 64,    // per CTA
     MAX_BULK_THREADS = 16, // threads of a CTA that issue bulk stores
+    MAX_MMA_THREADS = 4,   // threads of a CTA that issue tcgen05.mma and its like
+    MAX_COMMITS = 32,      // tcgen05.commits of a thread in flight
     NAMED_BARRIERS = 16,
     SMEM_BASE = 1024,     // not 0, so that a forgotten base is out of bounds
     SMEM_MAX = 232448,    // 227 KiB, the most a CTA of sm_90 and sm_100 can ask for
@@ -50,18 +54,30 @@ typedef enum access_kind {
     ACCESS_BULK_STORE,
     ACCESS_BULK_COPY,
     ACCESS_WGMMA_A,
-    ACCESS_WGMMA_B
+    ACCESS_WGMMA_B,
+    ACCESS_TENSOR_ALLOC,
+    ACCESS_TENSOR_LD,
+    ACCESS_TENSOR_ST,
+    ACCESS_TENSOR_MMA_A,
+    ACCESS_TENSOR_MMA_B,
+    ACCESS_TENSOR_MMA_D,
+    ACCESS_TENSOR_CP
 } access_kind;
 
 // Three vector clocks, indexed by agent: what happened before; the part of it that is fenced
 // towards the async proxy; and how far others are known to have come, which collective instructions
 // tell too although they order no memory. An agent is whatever accesses shared memory on its own: a
 // thread, the bulk stores of a thread, the wgmmas of a warpgroup, the loads that signal one
-// mbarrier. Clocks belong to a cluster.
+// mbarrier, the tcgen05 operations of a thread. Clocks belong to a cluster.
+//
+// Tensor memory has agents of its own (tmem.h), and two clocks: which of their operations are known
+// to be complete, and the part of it that is fenced (tcgen05.fence::before_thread_sync, commit).
 struct clocks {
     uint32_t *before;
     uint32_t *fenced;
     uint32_t *reached;
+    uint32_t *tensor_done;
+    uint32_t *tensor_fenced;
 };
 
 // A place where threads meet: what the arrivals released, and the copy of it that the waiters
@@ -117,6 +133,8 @@ typedef enum wait_kind {
     WAIT_CLUSTER,
     WAIT_REGISTERS,
     WAIT_WGMMA,
+    WAIT_TENSOR_ALLOC,
+    WAIT_TENSOR_DEALLOC,
     FINISHED
 } wait_kind;
 
@@ -148,6 +166,7 @@ struct fiber {
         uint32_t complete;
         uint32_t group_epoch[64]; // a ring
     } bulk;
+    uint32_t *tensor_ordered; // a clock: what of tensor memory comes before this thread's accesses
     bool cluster_arrived;
     uint32_t cluster_generation;
 };
@@ -164,6 +183,7 @@ struct cta {
     struct named_barrier named[NAMED_BARRIERS];
     struct rendezvous warps[MAX_WARPS];
     struct warpgroup *warpgroups;
+    struct tmem *tmem; // from the first allocation on
     uint32_t bulk_threads;
     uint32_t warp_registers[MAX_WARPS];
     uint32_t register_pool;
@@ -185,6 +205,7 @@ struct cluster {
     uint32_t *clock_memory;
     size_t clock_capacity; // clocks
     size_t clock_count;
+    uint32_t *tensor_ordered; // of all its threads
 };
 
 struct machine {
@@ -195,6 +216,9 @@ struct machine {
     uint32_t warpgroups;
     uint32_t agents_per_cta;
     uint32_t clock_length; // of a cluster's clocks, a multiple of 8
+    uint32_t tensor_agents_per_cta;
+    uint32_t tensor_length; // of their parts for tensor memory; 0 where there is none
+    uint32_t cta_group;     // of the kernel's tcgen05 instructions; 0 before the first
     struct cluster *clusters;
     uint32_t resident;
     struct fiber *current;
@@ -250,6 +274,8 @@ static inline bool checking(void)
 uint32_t agent_bulk(const struct cta *cta, uint32_t slot);
 uint32_t agent_wgmma(const struct cta *cta, uint32_t warpgroup);
 uint32_t agent_mbarrier(const struct cta *cta, uint32_t index);
+uint32_t agent_mma(const struct cta *cta, uint32_t slot);
+size_t clock_words(void); // of one set of clocks
 void clocks_reset(struct cluster *cluster);
 void clocks_allocate(struct cluster *cluster, struct clocks *clocks);
 void clock_meeting_create(struct cluster *cluster, struct meeting *meeting);
@@ -264,6 +290,9 @@ void clock_tick(void);
 void clock_know(uint32_t agent,
                 uint32_t epoch); // the current thread learns that the agent came so far
 void clock_fence_async(void);
+void clock_snapshot(struct clocks *copy); // of the current thread's
+void clock_merge(struct clocks *to, const struct clocks *from);
+void clock_join_tensor(uint32_t *to, const uint32_t *from);
 
 // ---- shadow.c
 struct access {
@@ -287,8 +316,11 @@ struct cta *cta_of_address(uint32_t addr, const char *instruction);
 
 // ---- mbarrier.c
 struct mbarrier *mbarrier_find(uint32_t addr, const char *instruction, bool async);
-void mbarrier_complete_tx(struct cta *cta, struct mbarrier *barrier, uint32_t agent, uint32_t epoch,
-                          uint32_t bytes);
+void mbarrier_complete_tx(struct cluster *cluster, struct mbarrier *barrier, uint32_t agent,
+                          uint32_t epoch, uint32_t bytes);
+// One arrival that releases `known`, by nobody's thread.
+void mbarrier_arrive_async(struct cluster *cluster, struct mbarrier *barrier,
+                           const struct clocks *known, const char *instruction);
 
 // ---- warp.c
 // All lanes meet; gives each lane's value. `operand` must agree.
@@ -329,6 +361,19 @@ void warpgroups_reset(struct cta *cta);
 bool wgmma_ready(const struct warpgroup *group, uint32_t until);
 void wgmma_fire(struct cta *cta);
 void wgmma_thread_end(void);
+
+// ---- tmem.c, tmem_access.c
+void tmem_destroy(struct tmem *tmem);
+void tmem_reset(struct cta *cta);
+bool tmem_alloc_granted(const struct cta *cta);
+bool tmem_dealloc_met(const struct cta *peer, uint32_t count);
+void tmem_end_checks(const struct cta *cta);
+void tmem_thread_end(void);
+int tmem_text_wait(char *text, size_t size, const struct fiber *fiber);
+
+// ---- tcgen05.c
+bool tcgen05_fire(struct cluster *cluster, bool one); // random ones, or the oldest commit
+uint32_t tcgen05_thread(const struct cta *cta, uint32_t slot);
 
 // ---- global.c
 void check_global(const void *p, uint64_t bytes, bool write, const char *instruction);

@@ -4,6 +4,7 @@
 // dimensions; the swizzle permutes the 16-byte pieces by their address. Elements outside the tensor
 // read as zero and are not written.
 #include "../src/device/ptx/tma.h"
+#include "../src/device/ptx/tma_pair.h"
 #include "state.h"
 
 // What a tensor_map holds here. On a GPU its content is secret.
@@ -169,12 +170,14 @@ static void load_into(struct cta *cta, uint32_t dst, const tensor_map *map, uint
                       uint32_t bar, const int32_t *c)
 {
     struct mbarrier *barrier = mbarrier_find(bar, "TMA load", true);
+    const struct cta *owner = cta_of_address(bar, "TMA load");
     barrier->load_phase_plus_1 = barrier->phase + 1;
     struct transfer transfer = {.kind = TRANSFER_LOAD,
                                 .cta = cta,
                                 .smem_addr = dst,
                                 .barrier = barrier,
-                                .agent = agent_mbarrier(cta, (uint32_t)(barrier - cta->mbarriers)),
+                                .agent =
+                                    agent_mbarrier(owner, (uint32_t)(barrier - owner->mbarriers)),
                                 .epoch = ++barrier->transfers,
                                 .bytes = bytes,
                                 .is_box = true,
@@ -201,6 +204,27 @@ static void load(uint32_t rank, uint32_t dst, const tensor_map *map, uint32_t ba
     if (cta != current_cta() || cta_of_address(bar, "TMA load") != cta) {
         emu_fail(EMU_FAULT,
                  "TMA load to 0x%x, mbarrier 0x%x: without multicast both must be in the own CTA",
+                 dst, bar);
+    }
+    load_into(cta, dst, map, box_bytes(&m), bar, c);
+}
+
+// The mbarrier may be that of the other CTA of the pair.
+static void load_pair(uint32_t rank, uint32_t dst, const tensor_map *map, uint32_t bar,
+                      const int32_t *c)
+{
+    struct map m = map_of(map);
+    check_map(&m, rank, false, "TMA pair load");
+    check_smem(dst, "TMA pair load");
+    struct cta *cta = cta_of_address(dst, "TMA pair load");
+    if (machine.launch.arch < 100) {
+        emu_fail(EMU_FAULT, "TMA pair load: the launch is for sm_%u, which has no CTA pairs",
+                 machine.launch.arch ? machine.launch.arch : 90);
+    }
+    if (cta != current_cta() || cta_of_address(bar, "TMA pair load")->rank / 2 != cta->rank / 2) {
+        emu_fail(EMU_FAULT,
+                 "TMA pair load to 0x%x, mbarrier 0x%x: the first must be in the own CTA, the "
+                 "second in its pair",
                  dst, bar);
     }
     load_into(cta, dst, map, box_bytes(&m), bar, c);
@@ -274,6 +298,29 @@ void tma_load_5d(uint32_t dst, const tensor_map *map, uint32_t bar, int32_t c0, 
                  int32_t c2, int32_t c3, int32_t c4)
 {
     load(5, dst, map, bar, (const int32_t[5]){c0, c1, c2, c3, c4});
+}
+
+void tma_load_pair_2d(uint32_t dst, const tensor_map *map, uint32_t bar, int32_t c0, int32_t c1)
+{
+    load_pair(2, dst, map, bar, (const int32_t[5]){c0, c1});
+}
+
+void tma_load_pair_3d(uint32_t dst, const tensor_map *map, uint32_t bar, int32_t c0, int32_t c1,
+                      int32_t c2)
+{
+    load_pair(3, dst, map, bar, (const int32_t[5]){c0, c1, c2});
+}
+
+void tma_load_pair_4d(uint32_t dst, const tensor_map *map, uint32_t bar, int32_t c0, int32_t c1,
+                      int32_t c2, int32_t c3)
+{
+    load_pair(4, dst, map, bar, (const int32_t[5]){c0, c1, c2, c3});
+}
+
+void tma_load_pair_5d(uint32_t dst, const tensor_map *map, uint32_t bar, int32_t c0, int32_t c1,
+                      int32_t c2, int32_t c3, int32_t c4)
+{
+    load_pair(5, dst, map, bar, (const int32_t[5]){c0, c1, c2, c3, c4});
 }
 
 void tma_load_multicast_2d(uint32_t dst, const tensor_map *map, uint32_t bar, uint32_t cta_mask,

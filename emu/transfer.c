@@ -29,8 +29,8 @@ static void finish(const struct transfer *transfer)
     machine.result->tma_bytes += transfer->bytes;
     machine.progress = true;
     if (transfer->kind == TRANSFER_LOAD) {
-        mbarrier_complete_tx(transfer->cta, transfer->barrier, transfer->agent, transfer->epoch,
-                             transfer->bytes);
+        mbarrier_complete_tx(transfer->cta->cluster, transfer->barrier, transfer->agent,
+                             transfer->epoch, transfer->bytes);
     }
 }
 

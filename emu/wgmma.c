@@ -71,6 +71,10 @@ void warpgroups_reset(struct cta *cta)
 static struct warpgroup *own_group(void)
 {
     struct fiber *fiber = current_fiber();
+    if (machine.launch.arch >= 100) {
+        emu_fail(EMU_FAULT, "wgmma: the launch is for sm_%u, and only sm_90 has it",
+                 machine.launch.arch);
+    }
     if (fiber->thread / GROUP_THREADS * GROUP_THREADS + GROUP_THREADS > machine.launch.threads) {
         emu_fail(EMU_FAULT,
                  "wgmma needs a whole warpgroup: four warps, the first a multiple of four");

@@ -1,5 +1,5 @@
-// One wgmma: where its operands are, and D = A B + D. How shared memory is read, and the inner loop,
-// are in operand.c.
+// One wgmma: where its operands are, and D = A B + D. How shared memory is read, and the inner
+// loop, are in matrix_operand.c.
 #include "wgmma_tile.h"
 #include "../src/device/ptx/wgmma.h"
 

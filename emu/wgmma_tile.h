@@ -2,7 +2,7 @@
 #ifndef EMU_WGMMA_TILE_H
 #define EMU_WGMMA_TILE_H
 
-#include "operand.h"
+#include "matrix_operand.h"
 
 struct wgmma_operands {
     operand_type type_a;

@@ -15,6 +15,8 @@ fast examples/ladder/hopper_gemm.c sm_90a
 fast examples/ladder/hopper_attention.c sm_90a -DHEAD_DIM=64
 fast examples/ladder/hopper_attention.c sm_90a -DHEAD_DIM=128
 assembles tests/emu/every_instruction.c sm_80
+fast examples/ladder/blackwell_gemm.c sm_100a
+fast examples/ladder/blackwell_gemm.c sm_103a
 assembles tests/emu/every_instruction.c sm_90a
 assembles tests/emu/every_instruction.c sm_100a
 assembles tests/emu/every_instruction.c sm_103a

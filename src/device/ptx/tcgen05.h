@@ -30,7 +30,7 @@
 
 #include "../common/kernel.h"
 
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 1000
+#if !defined(__CUDA_ARCH__) || (__CUDA_ARCH__ >= 1000 && __CUDA_ARCH__ < 1200)
 
 // ---- "Tensor Memory Allocation and Management Instructions"
 

@@ -7,7 +7,7 @@
 
 #include "../common/kernel.h"
 
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 1000
+#if !defined(__CUDA_ARCH__) || (__CUDA_ARCH__ >= 1000 && __CUDA_ARCH__ < 1200)
 
 PTX void tma_load_pair_2d(uint32_t dst, const tensor_map *map, uint32_t bar, int32_t c0, int32_t c1)
     PTX_BODY(asm volatile("cp.async.bulk.tensor.2d.cta_group::2.shared::cluster.global.tile."

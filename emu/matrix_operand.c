@@ -1,9 +1,10 @@
 // Operands in shared memory: addresses through a descriptor's layout, numbers, and the inner loop.
 //
-// Pieces of 16 bytes are found exactly as the PTX ISA says in "Canonical Layouts"; a wrong descriptor
-// gives wrong numbers here as it does on a GPU. Products are exact in fp32 and summed in fp32, in order
-// of k; the hardware's order and internal width differ, so only a tolerance carries over.
-#include "operand.h"
+// Pieces of 16 bytes are found exactly as the PTX ISA says in "Canonical Layouts"; a wrong
+// descriptor gives wrong numbers here as it does on a GPU. Products are exact in fp32 and summed in
+// fp32, in order of k; the hardware's order and internal width differ, so only a tolerance carries
+// over.
+#include "matrix_operand.h"
 
 uint32_t operand_piece_address(const struct operand_layout *layout, bool mn_major, uint32_t x,
                                uint32_t y)

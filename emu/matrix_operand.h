@@ -1,7 +1,7 @@
 // Operands of the matrix instructions in shared memory, and the product of a row: what wgmma and
 // tcgen05 have in common.
-#ifndef EMU_OPERAND_H
-#define EMU_OPERAND_H
+#ifndef EMU_MATRIX_OPERAND_H
+#define EMU_MATRIX_OPERAND_H
 
 #include "state.h"
 
