@@ -54,6 +54,27 @@ static void c106_softcap_zero_is_off_and_infinity_tends_to_off(void **state)
     }
 }
 
+// 1 / cap and scale / cap overflow here; a score of 0 is capped to 0 all the same.
+static void c106_softcaps_near_zero(void **state)
+{
+    (void)state;
+    const float caps[] = {1e-30f, 1e-38f, 1e-44f};
+    for (int64_t n = 0; n < 2 * COUNT_OF(caps); n++) {
+        attn_desc_t desc = case_desc(n % 2 ? ATTN_BF16 : ATTN_F32, 1, 20, 40, 2, 2, 16);
+        desc.softcap = caps[n / 2];
+        desc.scale = 100.0f;
+        problem_t *p = problem_create(&desc, OPTIONS(.seed = 106, .backward = true));
+        for (int64_t i = 0; i < 20; i += 3) {
+            case_set_row(&p->q, 0, i, 1, 0.0);
+        }
+        case_holds(p);
+        desc.s_q = 1;
+        p = problem_create(&desc, OPTIONS(.seed = 106));
+        case_set_row(&p->q, 0, 0, 1, 0.0);
+        case_holds(p);
+    }
+}
+
 static void c107_softcap_backward_ends(void **state)
 {
     (void)state;
@@ -558,6 +579,7 @@ static void c116_dropout_of_zero_is_none(void **state)
 
 static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(c106_softcap_forward_and_backward),
+    cmocka_unit_test(c106_softcaps_near_zero),
     cmocka_unit_test(c106_softcap_zero_is_off_and_infinity_tends_to_off),
     cmocka_unit_test(c107_softcap_backward_ends),
     cmocka_unit_test(c109_no_option_is_lost),

@@ -103,7 +103,9 @@ GEMM_INLINE backward_weight_t backward_weight_at(const attn_cpu_backward_tile_t 
     if (variant.modified) {
         const vf add = tile->add ? vf_load(tile->add + at) : vf_set1(0.0f);
         if (tile->softcap > 0.0f) {
-            const vf t = vf_tanh(vf_mul(vf_mul(dot, scale), vf_set1(1.0f / tile->softcap)));
+            // Finite, so that 0 times it is 0.
+            const vf per_cap = vf_set1(fminf(1.0f / tile->softcap, FLT_MAX));
+            const vf t = vf_tanh(vf_mul(vf_mul(dot, scale), per_cap));
             const vf s = vf_mul(vf_set1(tile->softcap), t);
             by_dot = vf_mul(scale, vf_fma(vf_sub(vf_set1(0.0f), t), t, vf_set1(1.0f)));
             difference = vf_sub(vf_add(s, add), lse);

@@ -67,11 +67,12 @@ static void load_modifiers(const forward_state_t *state, const forward_panel_t *
     }
 }
 
-// From products to capped scores. count is a multiple of VF_LANES.
+// From products to capped scores. count is a multiple of VF_LANES. The factor stays finite for caps
+// near 0: a product of 0 is capped to 0.
 static void cap_scores(const forward_state_t *state, float *score, int64_t count)
 {
     const vf cap = vf_set1(state->desc->softcap);
-    const vf factor = vf_set1(state->raw_unit / state->desc->softcap);
+    const vf factor = vf_set1(fminf(state->raw_unit / state->desc->softcap, FLT_MAX));
     for (int64_t at = 0; at < count; at += VF_LANES) {
         vf_store(score + at, vf_mul(vf_tanh(vf_mul(vf_load(score + at), factor)), cap));
     }

@@ -2,6 +2,7 @@
 #ifndef ATTN_CPU_MATH_TMPL_H
 #define ATTN_CPU_MATH_TMPL_H
 
+#include <float.h>
 #include <math.h>
 
 #include "../../shared/exp2.h"
