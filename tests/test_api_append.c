@@ -268,6 +268,9 @@ static void packed_tokens(void **state)
     run.args.cu_seqlens_new = cu;
     assert_ok(append_go(&run));
     assert_appended(&run);
+    run.desc.s_new = INT64_C(1) << 40; // a bound; the pack bounds the work
+    assert_ok(append_go(&run));
+    assert_appended(&run);
     append_destroy(&run);
 }
 

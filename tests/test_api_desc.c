@@ -470,6 +470,38 @@ static void windows_fold(void **state)
     assert_int_equal(full.window_right, -1);
 }
 
+// A pack bounds its sequences: what is cut by s_q and s_kv does not grow with a generous bound.
+static void packs_tighten_the_lengths(void **state)
+{
+    (void)state;
+    attn_desc_t full;
+    attn_desc_t desc = good_desc();
+    desc.s_q = desc.s_kv = INT64_C(1) << 40;
+    desc.varlen_q = desc.varlen_kv = 1;
+    desc.total_q = 9;
+    desc.total_kv = 11;
+    desc.bias.present = 1;
+    desc.bias.stride_h = desc.bias.stride_b = 0;
+    desc.bias.stride_q = 5;
+    assert_ok(attn_desc_check(&desc, BWD, &full));
+    assert_int_equal(full.s_q, 9);
+    assert_int_equal(full.s_kv, 11);
+    desc.s_q = desc.s_kv = 100;
+    desc.bias.stride_q = ATTN_STRIDE_AUTO;
+    assert_ok(attn_desc_check(&desc, BWD, &full));
+    assert_int_equal(full.s_q, 9);
+    assert_int_equal(full.bias.stride_q, 100);
+    desc.dbias.present = 1; // has 100 rows of 100 keys, and all of them are written
+    assert_ok(attn_desc_check(&desc, BWD, &full));
+    assert_int_equal(full.s_q, 100);
+    assert_int_equal(full.s_kv, 100);
+    desc.s_q = desc.s_kv = 8;
+    desc.dbias.present = 0;
+    assert_ok(attn_desc_check(&desc, BWD, &full));
+    assert_int_equal(full.s_q, 8);
+    assert_int_equal(full.s_kv, 8);
+}
+
 static void scale_has_its_default(void **state)
 {
     (void)state;
@@ -517,6 +549,7 @@ int main(void)
         cmocka_unit_test(any_strides_without_collisions_pass),
         cmocka_unit_test(more_elements_than_places),
         cmocka_unit_test(windows_fold),
+        cmocka_unit_test(packs_tighten_the_lengths),
         cmocka_unit_test(scale_has_its_default),
         cmocka_unit_test(limits_are_legal_or_refused),
     };

@@ -142,6 +142,9 @@ attn_status_t attn_append_desc_check(attn_append_desc_t *desc)
         ATTN_FORWARD_ERROR(resolve_new(desc, "q", &desc->q, desc->heads_q, desc->d_qk, 0));
         ATTN_FORWARD_ERROR(resolve_new(desc, "q_out", &desc->q_out, desc->heads_q, desc->d_qk, 1));
     }
+    if (desc->varlen_new && desc->s_new > desc->total_new) {
+        desc->s_new = desc->total_new; // no sequence is longer than the pack: work is cut by it
+    }
     return desc->paged_kv ? resolve_page_table(desc) : ATTN_OK;
 }
 

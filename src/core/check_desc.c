@@ -5,6 +5,22 @@
 #include "desc.h"
 #include "status.h"
 
+// No sequence is longer than the pack that holds it. Work is cut by these bounds, and a generous
+// one must cost nothing. Strides are resolved before: those of masks follow the caller's bounds. So
+// does the bias gradient, which is written up to them.
+static void tighten_lengths(attn_desc_t *desc, attn_op_t op)
+{
+    if (op == ATTN_BACKWARD && desc->dbias.present) {
+        return;
+    }
+    if (desc->varlen_q && desc->s_q > desc->total_q) {
+        desc->s_q = desc->total_q;
+    }
+    if (desc->varlen_kv && desc->s_kv > desc->total_kv) {
+        desc->s_kv = desc->total_kv;
+    }
+}
+
 // A bound that no row can reach is no bound: all spellings of it take the same kernel and give the
 // same bits.
 static void fold_windows(attn_desc_t *desc)
@@ -37,6 +53,7 @@ attn_status_t attn_desc_check(const attn_desc_t *source, attn_op_t op, attn_desc
     ATTN_FORWARD_ERROR(attn_check_tensors(desc_out, op));
     ATTN_FORWARD_ERROR(attn_check_mask(desc_out, op));
     ATTN_FORWARD_ERROR(attn_check_options(desc_out, op));
+    tighten_lengths(desc_out, op);
     fold_windows(desc_out);
     if (isnan(desc_out->scale)) {
         desc_out->scale = (float)(1.0 / sqrt((double)desc_out->d_qk));

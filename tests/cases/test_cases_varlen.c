@@ -331,6 +331,29 @@ static void c029_upper_bound_gives_the_same_bits(void **state)
     }
 }
 
+// Work is cut by the pack, not by a bound that somebody set to "any length".
+static void c029_upper_bound_costs_nothing(void **state)
+{
+    (void)state;
+    const int32_t cu[] = {0, 10, 200};
+    attn_desc_t desc = case_desc(ATTN_F32, 2, 1, 1, 2, 1, 16);
+    case_pack_q(&desc, cu, 2);
+    case_pack_kv(&desc, cu, 2);
+    problem_t *p = problem_create(
+        &desc, OPTIONS(.seed = 29, .backward = true, .cu_seqlens_q = cu, .cu_seqlens_kv = cu));
+    results_t exact = case_run(p);
+    desc.s_q = desc.s_kv = INT64_C(1) << 40;
+    case_watchdog(60);
+    results_t loose = case_run_as(p, &desc);
+    case_watchdog(0);
+    assert_true(case_distance(&exact.o, &loose.o) < 1e-5);
+    assert_true(case_distance(&exact.dq, &loose.dq) < 1e-5);
+    assert_true(case_distance(&exact.dk, &loose.dk) < 1e-5);
+    results_destroy(&exact);
+    results_destroy(&loose);
+    problem_destroy(p);
+}
+
 // ---- C-032: no queries at all
 
 static void c032_empty_queries(void **state)
@@ -369,6 +392,7 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(c028_each_ragged_sequence_equals_its_dense_call),
     cmocka_unit_test(c029_bad_cu_seqlens_are_refused),
     cmocka_unit_test(c029_upper_bound_gives_the_same_bits),
+    cmocka_unit_test(c029_upper_bound_costs_nothing),
     cmocka_unit_test(c032_empty_queries),
 };
 
