@@ -76,7 +76,44 @@ static void says_what_the_mask_is(void **state)
     desc.has_sink = 1;
     const char *text = explained(&desc, ATTN_FORWARD);
     assert_says(text, "keys from 40 left of the row's position to 0 right of it");
-    assert_says(text, "aligned bottom right, sink");
+    assert_says(text, "aligned bottom right\noptions: sink\n");
+}
+
+static void names_every_option(void **state)
+{
+    (void)state;
+    attn_desc_t desc = small_desc();
+    assert_null(strstr(explained(&desc, ATTN_FORWARD), "options:"));
+    desc.mask.present = desc.bias.present = 1;
+    desc.block_sparse = 1;
+    desc.block_q = desc.block_kv = 64;
+    desc.blocks_per_row = 11;
+    desc.softcap = 3.0f;
+    desc.has_alibi = desc.has_sink = 1;
+    desc.dropout_p = 0.1f;
+    desc.varlen_q = desc.varlen_kv = 1;
+    desc.total_q = 300;
+    desc.total_kv = 700;
+    desc.has_seqused_q = desc.has_seqused_kv = desc.has_leftpad_kv = 1;
+    assert_says(
+        explained(&desc, ATTN_FORWARD),
+        "\noptions: mask tensor, bias, block lists, softcap, ALiBi, sink, dropout, packed q, "
+        "packed k and v, used lengths of q, used lengths of k and v, left padding\n");
+    desc = small_desc();
+    desc.q.dtype = desc.k.dtype = desc.v.dtype = ATTN_F8_E4M3;
+    desc.o.dtype = ATTN_F32;
+    desc.has_kv_batch_idx = 1;
+    desc.kv_batch = 2;
+    desc.q_descale.present = desc.k_descale.present = desc.v_descale.present = 1;
+    assert_says(
+        explained(&desc, ATTN_FORWARD),
+        "\noptions: chosen batch entries of k and v, descale factors of q, descale factors of "
+        "k, descale factors of v\n");
+    desc = small_desc();
+    desc.paged_kv = 1;
+    desc.page_size = 16;
+    desc.num_pages = desc.pages_per_seq = 44;
+    assert_says(explained(&desc, ATTN_FORWARD), "\noptions: pages\n");
 }
 
 static void fits_any_buffer(void **state)
@@ -206,6 +243,7 @@ int main(void)
         cmocka_unit_test(names_the_kernel_of_the_plan),
         cmocka_unit_test(says_why_there_is_none),
         cmocka_unit_test(says_what_the_mask_is),
+        cmocka_unit_test(names_every_option),
         cmocka_unit_test(fits_any_buffer),
         cmocka_unit_test(tiles_agree_with_the_mask),
         cmocka_unit_test(mask_tensors_make_tiles_partial),

@@ -37,15 +37,49 @@ static void explain_window(const attn_desc_t *desc, attn_text_t *text)
         attn_text_add(text, ", aligned %s",
                       desc->align == ATTN_ALIGN_BOTTOM_RIGHT ? "bottom right" : "top left");
     }
-    attn_text_add(text, "%s%s%s%s%s\n", desc->mask.present ? ", mask tensor" : "",
-                  desc->bias.present ? ", bias" : "", desc->has_alibi ? ", ALiBi" : "",
-                  desc->has_sink ? ", sink" : "", desc->block_sparse ? ", block lists" : "");
+    attn_text_add(text, "\n");
+}
+
+// What else the descriptor asks for; no line if that is nothing.
+static void explain_options(const attn_desc_t *desc, attn_text_t *text)
+{
+    const struct {
+        int32_t is_on;
+        const char *name;
+    } options[] = {
+        {desc->mask.present, "mask tensor"},
+        {desc->bias.present, "bias"},
+        {desc->block_sparse, "block lists"},
+        {desc->softcap > 0.0f, "softcap"},
+        {desc->has_alibi, "ALiBi"},
+        {desc->has_sink, "sink"},
+        {desc->dropout_p > 0.0f, "dropout"},
+        {desc->varlen_q, "packed q"},
+        {desc->varlen_kv, "packed k and v"},
+        {desc->has_seqused_q, "used lengths of q"},
+        {desc->has_seqused_kv, "used lengths of k and v"},
+        {desc->has_leftpad_kv, "left padding"},
+        {desc->has_kv_batch_idx, "chosen batch entries of k and v"},
+        {desc->paged_kv, "pages"},
+        {desc->q_descale.present, "descale factors of q"},
+        {desc->k_descale.present, "descale factors of k"},
+        {desc->v_descale.present, "descale factors of v"},
+    };
+    const char *before = "options: ";
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+        if (options[i].is_on) {
+            attn_text_add(text, "%s%s", before, options[i].name);
+            before = ", ";
+        }
+    }
+    attn_text_add(text, "%s", before[0] == ',' ? "\n" : "");
 }
 
 static void explain_chosen(const attn_plan_t *plan, attn_text_t *text)
 {
     explain_problem(&plan->desc, plan->op, text);
     explain_window(&plan->desc, text);
+    explain_options(&plan->desc, text);
     attn_text_add(text, "kernel: %s\n", plan->kernel_name);
     if (plan->backend->explain != NULL) {
         plan->backend->explain(plan, text);
