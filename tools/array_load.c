@@ -72,11 +72,34 @@ int array_load(const char *spec, const char *operand, enum io_dtype void1, struc
     return status;
 }
 
-// Whether the text can only be numbers; a file of such a name is written ./1,2.
+// Copies the word before the next comma or semicolon; returns its length. Longer ones are cut.
+static size_t first_word(const char *text, char word[64])
+{
+    const size_t len = strcspn(text, ",;");
+    snprintf(word, 64, "%.*s", (int)(len < 63 ? len : 63), text);
+    return len;
+}
+
+// Whether the text can only be numbers: it looks like them, or every word is one (nan, -inf). A
+// file of such a name is written ./1,2.
 static bool is_numbers(const char *text)
 {
     const bool starts = strchr("0123456789+-", text[0]) && text[0];
-    return starts && text[strspn(text, "0123456789+-.,;eE")] == 0;
+    if (starts && text[strspn(text, "0123456789+-.,;eE")] == 0) {
+        return true;
+    }
+    for (;;) {
+        char word[64];
+        double value;
+        const size_t len = first_word(text, word);
+        if (options_parse_number(word, &value)) {
+            return false;
+        }
+        if (text[len] == 0) {
+            return true;
+        }
+        text += len + 1;
+    }
 }
 
 int array_parse_numbers(const char *text, const char *operand, struct io_tensor *out,
@@ -97,9 +120,8 @@ int array_parse_numbers(const char *text, const char *operand, struct io_tensor 
     }
     for (int64_t i = 0; i < count; i++) {
         char word[64];
-        const size_t len = strcspn(text, ",;");
+        const size_t len = first_word(text, word);
         double value = 0.0;
-        snprintf(word, sizeof(word), "%.*s", (int)(len < 63 ? len : 63), text);
         const bool row_ends = (i + 1) % shape[rows > 1] == 0 && i + 1 < count;
         const bool misplaced = rows > 1 && row_ends != (text[len] == ';') && text[len] != 0;
         if (len > 63 || misplaced || options_parse_number(word, &value)) {
@@ -121,7 +143,7 @@ static int load_small(const char *spec, const char *operand, struct io_tensor *o
     return array_load(spec, operand, IO_DTYPE_NONE, out, err);
 }
 
-static bool is_float(enum io_dtype dtype)
+bool array_is_float(enum io_dtype dtype)
 {
     return dtype == IO_F64 || dtype == IO_F32 || dtype == IO_F16 || dtype == IO_BF16 ||
            dtype == IO_F8E4M3 || dtype == IO_F8E5M2;
@@ -135,7 +157,7 @@ int array_load_i32(const char *spec, const char *operand, struct io_tensor *out,
         return -1;
     }
     int status = 0;
-    if (is_float(raw.dtype) && !is_numbers(spec)) {
+    if (array_is_float(raw.dtype) && !is_numbers(spec)) {
         status = io_fail(err, "%s: %s: dtype %s, expected integers", operand, spec,
                          io_dtype_name(raw.dtype));
     }
@@ -159,7 +181,7 @@ int array_load_f32(const char *spec, const char *operand, struct io_tensor *out,
         return -1;
     }
     int status;
-    if (is_float(raw.dtype)) {
+    if (array_is_float(raw.dtype)) {
         status = io_tensor_convert(&raw, IO_F32, out, err);
     } else {
         status = io_fail(err, "%s: %s: dtype %s, expected floats", operand, spec,

@@ -3,7 +3,7 @@
 //     q.npy                       the array of an .npy file
 //     x.safetensors:layer3.q      one tensor of a .safetensors file
 //     x.safetensors               its only tensor, or the one with the operand's own name
-//     0,100,250   or   0,1;2,3    numbers; ';' starts a new row
+//     0,100,250   or   0,1;2,3    numbers, also nan and inf; ';' starts a new row
 #ifndef ATTN_TOOLS_ARRAY_LOAD_H
 #define ATTN_TOOLS_ARRAY_LOAD_H
 
@@ -26,6 +26,9 @@ int array_load_f32(const char *spec, const char *operand, struct io_tensor *out,
 // Splits "x.safetensors:name" into path (malloc) and name (points into spec, NULL if none);
 // *is_safetensors_out says what the path is. NULL without memory.
 char *array_split_spec(const char *spec, const char **name_out, bool *is_safetensors_out);
+
+// Whether elements are floats, of any width.
+bool array_is_float(enum io_dtype dtype);
 
 // Parses numbers alone, "1,2;3,4", into an IO_F64 tensor of one or two dims.
 int array_parse_numbers(const char *text, const char *operand, struct io_tensor *out,

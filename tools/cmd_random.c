@@ -65,6 +65,20 @@ static int parse_shape(const char *text, int *ndim_out, int64_t shape[IO_MAX_DIM
     return status;
 }
 
+// Fills out with the values, again and again. Floats round them; integers must hold them.
+static int repeat(const struct io_tensor *values, struct io_tensor *out, struct io_error *err)
+{
+    const bool rounds = array_is_float(out->dtype);
+    for (int64_t i = 0; i < out->count; i++) {
+        const double value = io_tensor_get(values, i % values->count);
+        io_tensor_set(out, i, value);
+        if (!rounds && io_tensor_get(out, i) != value) {
+            return io_fail(err, "--values: %.17g is no %s", value, io_dtype_name(out->dtype));
+        }
+    }
+    return 0;
+}
+
 static int make(const struct random_options *options, struct io_tensor *out, struct io_error *err)
 {
     struct io_tensor values = {0};
@@ -83,9 +97,7 @@ static int make(const struct random_options *options, struct io_tensor *out, str
         status = io_tensor_init(out, "x", dtypes[options->dtype], ndim, shape, err);
     }
     if (!status && options->values) {
-        for (int64_t i = 0; i < out->count; i++) {
-            io_tensor_set(out, i, io_tensor_get(&values, i % values.count));
-        }
+        status = repeat(&values, out, err);
     } else if (!status) {
         random_fill(out, options->seed, "x", options->sigma, options->ones);
     }

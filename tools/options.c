@@ -84,7 +84,8 @@ static int edit_distance(const char *a, const char *b)
 static const char *nearest_name(const struct command_line *line, const char *name)
 {
     const char *nearest = NULL;
-    int best = 3; // two slips at most
+    // Two slips at most, and fewer than letters: every name is one slip away from "x".
+    int best = strlen(name) < 3 ? (int)strlen(name) : 3;
     for (size_t g = 0; g < line->n_groups; g++) {
         for (size_t i = 0; i < line->groups[g].n; i++) {
             const char *candidate = line->groups[g].options[i].name;

@@ -484,6 +484,10 @@ int problem_add_scores(struct problem *problem, const struct problem_options *op
     attn_desc_t *d = &problem->desc;
     d->scale = (float)options->scale;
     d->softcap = (float)options->softcap;
+    if (options->softcap > 0 && d->softcap == 0) {
+        return io_fail(err, "--softcap: %g is 0 as a 32-bit float, which would mean off",
+                       options->softcap);
+    }
     d->causal = options->causal;
     d->align = (attn_align_t)options->align;
     d->window_left = options->window[0];

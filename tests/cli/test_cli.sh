@@ -88,6 +88,7 @@ expect 0 "attn " "$attn" --version
 expect 2 "usage: attn COMMAND" "$attn"
 expect 2 "'rum' is no command" "$attn" rum
 expect 2 "did you mean --causal" "$attn" run --casual
+expect 2 "-x: no such option; --help lists them" "$attn" run -x
 expect 2 "given twice" "$attn" run --causal --causal
 expect 2 "its value is missing" "$attn" run --window
 expect 2 "expected a whole number in [-1" "$attn" run --window x
@@ -167,6 +168,17 @@ random --shape 1,1,2 --values 1 --dtype i32 -o count.npy
 expect 0 "blocks" "$attn" run $qkv --block-size 20 --block-count count.npy --block-index index.npy -o b1.npy
 differs b1.npy o.npy
 expect 2 "all three or none" "$attn" run $qkv --block-size 20 -o n.npy
+# Numbers in place of a file may be infinite: a sink of -inf takes nothing, one of +inf or NaN leaves nothing else.
+expect 0 "sink" "$attn" run $qkv --sink -inf,-inf,-inf,-inf -o s_none.npy
+same s_none.npy o.npy
+expect 0 "sink" "$attn" run $qkv --sink nan,0,inf,0 -o s_nan.npy
+differs s_nan.npy o.npy
+expect 2 "nanny: cannot open" "$attn" run $qkv --sink nanny -o n.npy
+expect 2 "is 0 as a 32-bit float" "$attn" run $qkv --softcap 1e-50 -o n.npy
+expect 2 "300 is no u8" "$attn" random --values 1,300 --dtype u8 -o n.npy
+expect 2 "1.5 is no i32" "$attn" random --values 1.5 --dtype i32 -o n.npy
+expect 2 "nan is no bool" "$attn" random --values nan --dtype bool -o n.npy
+absent n.npy
 # NaN in a query reaches its own row alone; the other rows keep their bits.
 random --shape 4,1,4 --values 1,2,3,4,nan,2,3,4,1,1,1,1,2,2,2,2 -o nan.npy
 random --shape 4,1,4 --values 1,2,3,4,5,2,3,4,1,1,1,1,2,2,2,2 -o good.npy
