@@ -2,13 +2,11 @@
 // What a GPU is and which contexts it has is gpu_device.c's business.
 #include "driver.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "../core/status.h"
 #include "environment.h"
+#include "library_symbol.h"
 
 #define DRIVER_LIBRARY "libcuda.so.1"
 
@@ -18,19 +16,11 @@ static attn_driver_t loaded;
 static attn_status_t load_status;
 static attn_error_text_t load_error;
 
-// ISO C has no cast from an object pointer to a function pointer; POSIX promises that the bits are
-// the same.
-static int look_up(void *library, const char *symbol, void *function_out)
-{
-    void *const address = dlsym(library, symbol);
-    memcpy(function_out, &address, sizeof(address));
-    return address != NULL;
-}
-
 static attn_status_t check_version(void *library, const char *path)
 {
     cu_result (*get_version)(int32_t *);
-    ATTN_RETURN_IF(!look_up(library, "cuDriverGetVersion", &get_version), ATTN_DRIVER_ERROR,
+    ATTN_RETURN_IF(!attn_library_symbol(library, "cuDriverGetVersion", &get_version),
+                   ATTN_DRIVER_ERROR,
                    "%s: has no function cuDriverGetVersion; it is no NVIDIA driver", path);
     const cu_result result = get_version(&loaded.version);
     ATTN_RETURN_IF(result != CU_SUCCESS, ATTN_DRIVER_ERROR, "cuDriverGetVersion: error %d",
@@ -45,7 +35,7 @@ static attn_status_t check_version(void *library, const char *path)
 static attn_status_t look_up_all(void *library, const char *path)
 {
 #define ATTN_DRIVER_LOOK_UP(field, symbol, parameters)                                             \
-    ATTN_RETURN_IF(!look_up(library, symbol, &loaded.field), ATTN_DRIVER_ERROR,                    \
+    ATTN_RETURN_IF(!attn_library_symbol(library, symbol, &loaded.field), ATTN_DRIVER_ERROR,        \
                    "%s: has no function %s, though it is for CUDA %d.%d", path, symbol,            \
                    loaded.version / 1000, loaded.version % 1000 / 10);
     ATTN_DRIVER_FUNCTIONS(ATTN_DRIVER_LOOK_UP)
