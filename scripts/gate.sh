@@ -17,6 +17,7 @@ fast examples/ladder/hopper_attention.c sm_90a -DHEAD_DIM=128
 assembles tests/emu/every_instruction.c sm_80
 fast examples/ladder/blackwell_gemm.c sm_100a
 fast examples/ladder/blackwell_gemm.c sm_103a
+fast src/device/common/fill_forward.c sm_90a -DATTN_CFG_KERNEL=fill -DATTN_CFG_O_BYTES=2
 assembles tests/emu/every_instruction.c sm_90a
 assembles tests/emu/every_instruction.c sm_100a
 assembles tests/emu/every_instruction.c sm_103a

@@ -4,8 +4,8 @@
 //   ATTN_NVRTC                         that file and no other
 //   the loader's own path              which also finds what this process has loaded already
 //   CUDA_HOME, CUDA_PATH               /lib64, /lib
-//   VIRTUAL_ENV, CONDA_PREFIX          NVIDIA's wheels in site-packages (since CUDA 13 one folder for
-//                                      all of them, before it one for each), conda's own lib
+//   VIRTUAL_ENV, CONDA_PREFIX          NVIDIA's wheels in site-packages (since CUDA 13 one folder
+//                                      for all of them, before one for each), conda's own lib
 //   /usr/local/cuda, /usr/local/cuda-* /lib64
 #include "nvrtc_find.h"
 

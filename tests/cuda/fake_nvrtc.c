@@ -6,7 +6,7 @@
 //   FAKE_NVRTC_SLEEP_MS  how long a compilation takes
 //   FAKE_NVRTC_FAIL      "FUNCTION=RESULT"
 //
-// A text that holds the word "mistake" does not compile; one with "careful" compiles with a warning.
+// A text that holds the word "mistake" does not compile; one with "careful" gives a warning.
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
