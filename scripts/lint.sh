@@ -106,6 +106,15 @@ awk '
         }
     }' "${text_files[@]}" >>"$faults"
 
+# Every instruction is assembled by the gate: a wrapper is called in tests/emu/every_*.c, or by another one.
+mapfile -t device_files < <(printf '%s\n' "${c_files[@]}" | grep -E '^(src/device/|tests/emu/every_)' || true)
+[ "${#device_files[@]}" -eq 0 ] || awk '
+    { sub(/\/\/.*/, "") }
+    /^PTX / && match($0, /[a-z0-9_]+\(/) { name = substr($0, RSTART, RLENGTH - 1); where[name] = FILENAME ":" FNR }
+    { while (match($0, /[a-z0-9_]+/)) { uses[substr($0, RSTART, RLENGTH)]++; $0 = substr($0, RSTART + RLENGTH) } }
+    END { for (name in where) if (uses[name] < 2) print where[name] ": " name " is in no tests/emu/every_*.c: nothing assembles it" }
+' "${device_files[@]}" >>"$faults"
+
 for file in "${text_files[@]}"; do
     [ ! -s "$file" ] || [ -z "$(tail -c 1 "$file")" ] || fault "$file:1: no newline at the end of the file"
 done
