@@ -55,6 +55,12 @@ static void share_cell(struct io_table *table, double part, double whole)
     }
 }
 
+// The columns of every row; behind them each peer has two. add_row fills them in this order.
+static const char *const own_columns[] = {
+    "<case", "<kernel", ">ms", ">quartiles", ">GFLOP/s", ">of sgemm", ">GB/s", ">of read",
+};
+enum { OWN_COLUMNS = sizeof(own_columns) / sizeof(own_columns[0]) };
+
 static void add_row(struct io_table *table, const struct bench_set *sets, int n_sets,
                     const struct bench_result *result)
 {
@@ -84,11 +90,10 @@ static void add_row(struct io_table *table, const struct bench_set *sets, int n_
 
 int bench_report_table(const struct bench_set *sets, int n_sets, FILE *stream, struct io_error *err)
 {
-    const char *columns[8 + 2 * BENCH_MAX_SETS] = {
-        "<case", "<kernel", ">ms", ">quartiles", ">GFLOP/s", ">of sgemm", ">GB/s", ">of read",
-    };
+    const char *columns[OWN_COLUMNS + 2 * BENCH_MAX_SETS];
     char names[BENCH_MAX_SETS][BENCH_NAME_BYTES + 8];
-    int n_columns = 8;
+    int n_columns = OWN_COLUMNS;
+    memcpy(columns, own_columns, sizeof(own_columns));
     for (int i = 1; i < n_sets; i++) {
         snprintf(names[i], sizeof(names[i]), ">%s ms", sets[i].name);
         columns[n_columns++] = names[i];

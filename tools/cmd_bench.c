@@ -222,9 +222,10 @@ int cmd_bench(int argc, char **argv)
     struct command_line line = {
         .usage = "attn bench SHAPES... [options]",
         .description =
-            "Measures the cases of shape files (bench/shapes/ has some and says how they are\n"
-            "written). Each case is first compared with the fp64 reference, then timed: warm-up,\n"
-            "median and quartiles. Work is 4 B H S SKV D operations, half of it when causal, 2.5\n"
+            "Measures the cases of shape files (bench/shapes/ has some, bench/README.md says\n"
+            "how they are written). Each case is first compared with the fp64 reference, then\n"
+            "timed: warm-up, median and quartiles. Work is 4 B H S SKV D operations, half of it "
+            "when causal, 2.5\n"
             "times as much backward. The machine's own rates are measured in the same run: fused\n"
             "multiply-adds on registers, a blocked fp32 matrix product and a memory read, all by\n"
             "loops of this program. Exit status 1 if a result is wrong.",

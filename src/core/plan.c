@@ -38,8 +38,6 @@ attn_status_t attn_plan_fill(attn_plan_t *plan, const attn_context_t *context,
     // A plan changes its context's reference count and nothing else.
     plan->context = (attn_context_t *)(uintptr_t)context;
     plan->op = op;
-    plan->isa = context->isa;
-    plan->num_splits = 1;
     ATTN_FORWARD_ERROR(plan->backend->choose(plan));
     if (plan->workspace_bytes > 0) {
         const size_t slack = ATTN_WORKSPACE_ALIGN - 1;

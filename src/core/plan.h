@@ -21,7 +21,8 @@ struct attn_plan {
     attn_desc_t desc;
     char kernel_name[ATTN_KERNEL_NAME_BYTES];
     size_t workspace_bytes;
-    // What the backend decided; meaning is the backend's own, shown by its explain.
+    // What the backend decided. attn_tile_map shows the tiles; the rest is the backend's own, shown
+    // by its explain.
     attn_isa_t isa;
     int64_t tile_q;
     int64_t tile_kv;
