@@ -5,8 +5,8 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 CMAKE_ARGS ?=
 MAKEFLAGS += --no-print-directory
 
-configure = cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release $(CMAKE_ARGS)
-compile = cmake --build $(BUILD) -j $(JOBS)
+configure = cmake -S . -B "$(BUILD)" -DCMAKE_BUILD_TYPE=Release $(CMAKE_ARGS)
+compile = cmake --build "$(BUILD)" -j $(JOBS)
 
 .PHONY: all tools demo test bench docs install clean help
 .DEFAULT_GOAL := all
@@ -23,19 +23,19 @@ tools: ## the library and the attn command; installs what is missing
 
 demo: tools ## real attention of a sentence model: error, time and a picture for every layer
 	@mkdir -p build/demo
-	@$(BUILD)/tools/attn demo --data examples/minilm -o build/demo
+	@"$(BUILD)/tools/attn" demo --data examples/minilm -o build/demo
 
 test: ## everything a change must pass (scripts/test.sh --help lists the stages)
 	@scripts/test.sh
 
 bench: tools ## speed on this machine
-	@bench/run.sh $(BUILD)/tools/attn
+	@bench/run.sh "$(BUILD)/tools/attn"
 
 docs: ## the API reference, into build/docs/html
 	@scripts/docs.sh
 
 install: all ## into PREFIX (/usr/local); DESTDIR is honoured
-	@cmake --install $(BUILD) --prefix $(PREFIX)
+	@cmake --install "$(BUILD)" --prefix "$(PREFIX)"
 
 clean: ## removes the build folder
 	@rm -rf build

@@ -9,11 +9,12 @@
 #   find_package the same through find_package, run
 #   static       a static library, installed into a folder with a blank in its name, through both
 #   subproject   libattn as a folder of another project, static and shared: it adds the library and nothing else
+#   makefile     make install, from and into folders with blanks in their names
 #   symbols      exactly the functions of attn.h are exported, at version LIBATTN_0
 #   command      the attn command finds its library in the moved tree; its manual page is there
 #   library      SONAME, size, and what the library itself needs
 #
-# Every check but install, static and subproject needs install to have run.
+# Every check but install, static, subproject and makefile needs install to have run.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -131,6 +132,14 @@ check_subproject() {
     done
 }
 
+check_makefile() {
+    local folder="$scratch/with a blank"
+    rm -rf "$folder"
+    env -u MAKEFLAGS make -C "$source" install BUILD="$folder/build" PREFIX="$folder/prefix" \
+        CMAKE_ARGS=-DCMAKE_BUILD_TYPE=Debug >/dev/null
+    [ -n "$(find "$folder/prefix" -name libattn.so)" ] || fail "make install installs no library"
+}
+
 check_symbols() {
     local declared exported
     # The preprocessor joins declarations to one text; a function is the name before "(" after the visibility mark.
@@ -161,6 +170,6 @@ check_library() {
 }
 
 case "$check" in
-install | header | pkg_config | find_package | static | subproject | symbols | command | library) "check_$check" ;;
+install | header | pkg_config | find_package | static | subproject | makefile | symbols | command | library) "check_$check" ;;
 *) fail "no check '$check'" ;;
 esac
