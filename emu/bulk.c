@@ -18,7 +18,7 @@ static void load_into(struct cta *cta, uint32_t dst, const void *src, uint32_t b
 {
     struct mbarrier *barrier = mbarrier_find(bar, "cp.async.bulk", true);
     barrier->load_phase_plus_1 = barrier->phase + 1;
-    uint32_t agent = agent_mbarrier(cta, (uint32_t)(barrier - cta->mbarriers));
+    uint32_t agent = agent_mbarrier(barrier);
     uint32_t epoch = ++barrier->transfers;
     check_write(cta, dst, bytes, (struct access){ACCESS_BULK_LOAD, agent, epoch, true});
     transfer_start(&(struct transfer){.kind = TRANSFER_LOAD,
@@ -74,8 +74,8 @@ void bulk_copy_cluster(uint32_t dst, uint32_t src, uint32_t bytes, uint32_t bar)
                  "destination's",
                  src, dst, bar);
     }
-    const struct mbarrier *barrier = mbarrier_find(bar, "cp.async.bulk", true);
-    uint32_t agent = agent_mbarrier(to, (uint32_t)(barrier - to->mbarriers));
+    struct mbarrier *barrier = mbarrier_find(bar, "cp.async.bulk", true);
+    uint32_t agent = agent_mbarrier(barrier);
     check_read(from, src, bytes,
                (struct access){ACCESS_BULK_COPY, agent, barrier->transfers + 1, true});
     load_into(to, dst, from->smem + (src & SMEM_OFFSET_MASK), bytes, bar);
@@ -86,17 +86,9 @@ void bulk_store_start(struct transfer *transfer)
 {
     struct fiber *fiber = current_fiber();
     struct cta *cta = fiber->cta;
-    if (fiber->bulk.slot < 0) {
-        if (cta->bulk_threads == MAX_BULK_THREADS) {
-            emu_fail(EMU_FAULT,
-                     "more than %d threads of a CTA issue bulk stores: the emulator keeps no more",
-                     MAX_BULK_THREADS);
-        }
-        fiber->bulk.slot = (int)cta->bulk_threads++;
-    }
     transfer->cta = cta;
     transfer->issuer = fiber;
-    transfer->agent = agent_bulk(cta, (uint32_t)fiber->bulk.slot);
+    transfer->agent = agent_bulk(cta, fiber->thread);
     transfer->epoch = ++fiber->bulk.epoch;
     transfer->group = fiber->bulk.committed;
     fiber->bulk.open++;
@@ -159,9 +151,8 @@ void bulk_wait_group_read(uint32_t n)
     }
     transfers_finish_stores(fiber, groups);
     fiber->bulk.complete = groups;
-    if (fiber->bulk.slot >= 0) {
-        clock_know(agent_bulk(fiber->cta, (uint32_t)fiber->bulk.slot),
-                   fiber->bulk.group_epoch[(groups - 1) % GROUP_RING]);
+    if (fiber->bulk.agent) {
+        clock_know(fiber->bulk.agent, fiber->bulk.group_epoch[(groups - 1) % GROUP_RING]);
     }
 }
 

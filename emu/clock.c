@@ -7,51 +7,94 @@
 // arrival merges it into the meeting, the waiters merge the meeting into theirs. An access at epoch
 // e of agent a is ordered before me exactly if before[a] >= e.
 #include "state.h"
-#include <assert.h>
-
-static uint32_t first_agent(const struct cta *cta)
-{
-    return cta->rank * machine.agents_per_cta;
-}
-
-uint32_t agent_bulk(const struct cta *cta, uint32_t slot)
-{
-    return first_agent(cta) + machine.launch.threads + slot;
-}
-
-uint32_t agent_wgmma(const struct cta *cta, uint32_t warpgroup)
-{
-    return first_agent(cta) + machine.launch.threads + MAX_BULK_THREADS + warpgroup;
-}
-
-uint32_t agent_mbarrier(const struct cta *cta, uint32_t index)
-{
-    return first_agent(cta) + machine.launch.threads + MAX_BULK_THREADS + machine.warpgroups +
-           index;
-}
-
-uint32_t agent_mma(const struct cta *cta, uint32_t slot)
-{
-    return agent_mbarrier(cta, MAX_MBARRIERS) + slot;
-}
+#include <stdlib.h>
 
 size_t clock_words(void)
 {
     return 3 * (size_t)machine.clock_length + 2 * (size_t)machine.tensor_length;
 }
 
-// Clocks live in one block per cluster; a meeting takes its own when it is first used, for most
-// never are. The block is large enough for all that a cluster can have (run_grid.c).
-void clocks_allocate(struct cluster *cluster, struct clocks *clocks)
+static void place(struct clocks *clocks, uint32_t *words)
 {
-    assert(cluster->clock_count < cluster->clock_capacity);
-    uint32_t *words = cluster->clock_memory + cluster->clock_count++ * clock_words();
-    memset(words, 0, clock_words() * sizeof *words);
     clocks->before = words;
     clocks->fenced = words + machine.clock_length;
     clocks->reached = words + 2 * (size_t)machine.clock_length;
     clocks->tensor_done = words + 3 * (size_t)machine.clock_length;
     clocks->tensor_fenced = clocks->tensor_done + machine.tensor_length;
+}
+
+// Moves a cluster's clocks to a block for `capacity` of them, whose parts were `old_length` long.
+static bool move_clocks(struct cluster *cluster, size_t capacity, uint32_t old_length)
+{
+    uint32_t *memory =
+        aligned_alloc(64, (capacity * clock_words() * sizeof(uint32_t) + 63) / 64 * 64);
+    struct clocks **owners = realloc(cluster->clock_owners, capacity * sizeof(struct clocks *));
+    if (owners) {
+        cluster->clock_owners = owners;
+    }
+    if (!memory || !owners) {
+        free(memory);
+        emu_fail(EMU_NO_MEMORY, "no memory for %zu clocks of %u agents", capacity,
+                 machine.clock_length);
+        return false;
+    }
+    for (size_t i = 0; i < cluster->clock_count; i++) {
+        const struct clocks old = *cluster->clock_owners[i];
+        struct clocks *clocks = cluster->clock_owners[i];
+        memset(memory + i * clock_words(), 0, clock_words() * sizeof(uint32_t));
+        place(clocks, memory + i * clock_words());
+        memcpy(clocks->before, old.before, old_length * sizeof(uint32_t));
+        memcpy(clocks->fenced, old.fenced, old_length * sizeof(uint32_t));
+        memcpy(clocks->reached, old.reached, old_length * sizeof(uint32_t));
+        memcpy(clocks->tensor_done, old.tensor_done,
+               2 * (size_t)machine.tensor_length * sizeof(uint32_t));
+    }
+    free(cluster->clock_memory);
+    cluster->clock_memory = memory;
+    cluster->clock_capacity = capacity;
+    return true;
+}
+
+void clocks_destroy(struct cluster *cluster)
+{
+    free(cluster->clock_memory);
+    free(cluster->clock_owners);
+}
+
+// Clocks live in one block per cluster; a meeting takes its own when it is first used, for most
+// never are. The block grows when it is full and when there are more agents, and the clocks move:
+// their owners stay where they are, but nobody may keep a pointer into a clock.
+void clocks_allocate(struct cluster *cluster, struct clocks *clocks)
+{
+    if (cluster->clock_count == cluster->clock_capacity &&
+        !move_clocks(cluster,
+                     2 * cluster->clock_capacity +
+                         2 * (size_t)machine.cluster_size * machine.launch.threads,
+                     machine.clock_length)) {
+        return;
+    }
+    uint32_t *words = cluster->clock_memory + cluster->clock_count * clock_words();
+    memset(words, 0, clock_words() * sizeof *words);
+    place(clocks, words);
+    cluster->clock_owners[cluster->clock_count++] = clocks;
+}
+
+void clocks_hold(uint32_t agents)
+{
+    uint32_t old_length = machine.clock_length;
+    if (agents <= old_length) {
+        return;
+    }
+    machine.clock_length = (agents + agents / 2 + 7) & ~7u;
+    for (uint32_t c = 0; checking() && c < machine.resident; c++) {
+        struct cluster *cluster = &machine.clusters[c];
+        if (cluster->clock_count && !move_clocks(cluster, cluster->clock_capacity, old_length)) {
+            return;
+        }
+        if (!cluster->clock_count) { // its block is for shorter clocks
+            cluster->clock_capacity = 0;
+        }
+    }
 }
 
 void clocks_reset(struct cluster *cluster)
@@ -119,7 +162,7 @@ void clock_release(struct cluster *cluster, struct meeting *meeting)
 
 void clock_complete(struct meeting *meeting)
 {
-    if (checking() && meeting->arriving.before) {
+    if (checking() && meeting->complete.before) {
         memcpy(meeting->complete.before, meeting->arriving.before,
                clock_words() * sizeof(uint32_t));
     }
@@ -162,7 +205,11 @@ void clock_fence_async(void)
     }
     struct fiber *fiber = machine.current;
     if (machine.launch.check >= EMU_CHECK_STRICT) {
+        uint32_t copies = fiber->copies.agent;
         fiber->clocks.fenced[fiber->agent] = fiber->clocks.before[fiber->agent];
+        if (copies) {
+            fiber->clocks.fenced[copies] = fiber->clocks.before[copies];
+        }
     } else {
         clock_join(fiber->clocks.fenced, fiber->clocks.before);
     }

@@ -126,6 +126,7 @@ static void fiber_main(void)
 #endif
     machine.launch.entry(machine.launch.params);
     wgmma_thread_end();
+    copies_thread_end();
     tmem_thread_end();
     if (machine.current->bulk.open ||
         machine.current->bulk.complete < machine.current->bulk.committed) {

@@ -6,9 +6,10 @@
 #include "../src/device/ptx/mbarrier.h"
 #include "../src/device/ptx/fence.h"
 #include "state.h"
+#include <stdlib.h>
 
 // PTX ISA, "Contents of the mbarrier object".
-enum { MAX_COUNT = (1 << 20) - 1, MAX_TX_BYTES = (1 << 20) - 1 };
+enum { MAX_COUNT = (1 << 20) - 1, MAX_TX_BYTES = (1 << 20) - 1, MAX_INITS = 65535 };
 
 static struct cta *owner(const struct mbarrier *barrier)
 {
@@ -31,7 +32,7 @@ struct mbarrier *mbarrier_find(uint32_t addr, const char *instruction, bool asyn
                  "is missing",
                  instruction, addr);
     }
-    struct mbarrier *barrier = &cta->mbarriers[index - 1];
+    struct mbarrier *barrier = cta->mbarriers[index - 1];
     if (checking() && barrier->init_epoch > current_fiber()->clocks.before[barrier->init_agent]) {
         emu_fail(EMU_RACE,
                  "%s on mbarrier 0x%x races with its init by %s; no barrier orders the two",
@@ -44,6 +45,45 @@ struct mbarrier *mbarrier_find(uint32_t addr, const char *instruction, bool asyn
                  instruction, addr, describe_agent(cta->cluster, barrier->init_agent));
     }
     return barrier;
+}
+
+// They stay where they are while there are more and more of them: threads and transfers point to
+// them. The CTA's next life uses them again.
+static struct mbarrier *mbarrier_new(struct cta *cta)
+{
+    if (cta->mbarrier_count == MAX_INITS) {
+        emu_fail(EMU_FAULT, "more than %d mbarrier.inits in a CTA: the emulator keeps no more",
+                 MAX_INITS);
+    }
+    if (cta->mbarrier_count == cta->mbarrier_capacity) {
+        uint32_t capacity = 2 * cta->mbarrier_capacity + 16;
+        struct mbarrier **larger = realloc(cta->mbarriers, capacity * sizeof *larger);
+        if (!larger) {
+            emu_fail(EMU_NO_MEMORY, "no memory for %u mbarriers", capacity);
+            return NULL;
+        }
+        memset(larger + cta->mbarrier_capacity, 0,
+               (capacity - cta->mbarrier_capacity) * sizeof *larger);
+        cta->mbarriers = larger;
+        cta->mbarrier_capacity = capacity;
+    }
+    struct mbarrier **place = &cta->mbarriers[cta->mbarrier_count];
+    *place = *place ? *place : malloc(sizeof **place);
+    if (!*place) {
+        emu_fail(EMU_NO_MEMORY, "no memory for an mbarrier");
+        return NULL;
+    }
+    memset(*place, 0, sizeof **place);
+    cta->mbarrier_count++;
+    return *place;
+}
+
+void mbarriers_destroy(struct cta *cta)
+{
+    for (uint32_t i = 0; i < cta->mbarrier_capacity; i++) {
+        free(cta->mbarriers[i]);
+    }
+    free(cta->mbarriers);
 }
 
 void mbarrier_init(uint32_t bar, uint32_t count)
@@ -62,19 +102,14 @@ void mbarrier_init(uint32_t bar, uint32_t count)
     if (index) {
         emu_fail(EMU_FAULT, "mbarrier 0x%x is initialised twice", bar);
     }
-    if (cta->mbarrier_count == MAX_MBARRIERS) {
-        emu_fail(EMU_FAULT, "mbarrier.init: the emulator keeps at most %d mbarriers per CTA",
-                 MAX_MBARRIERS);
-    }
-    struct mbarrier *barrier = &cta->mbarriers[cta->mbarrier_count++];
-    memset(barrier, 0, sizeof *barrier);
+    struct mbarrier *barrier = mbarrier_new(cta);
     barrier->addr = offset | cta->rank << SMEM_RANK_SHIFT;
     barrier->count = barrier->pending = count;
     struct access access = thread_access(ACCESS_ST);
     check_write(cta, bar, 8, access);
     barrier->init_agent = access.agent;
     barrier->init_epoch = access.epoch;
-    cta->mbarrier_at[offset / 8] = (uint8_t)cta->mbarrier_count;
+    cta->mbarrier_at[offset / 8] = (uint16_t)cta->mbarrier_count;
     shadow_mark_mbarrier(cta, offset, true);
 }
 
@@ -95,8 +130,8 @@ static void fence_inits(void)
 {
     struct cta *cta = current_cta();
     for (uint32_t i = 0; i < cta->mbarrier_count; i++) {
-        if (cta->mbarriers[i].init_agent == current_fiber()->agent) {
-            cta->mbarriers[i].fenced = true;
+        if (cta->mbarriers[i]->init_agent == current_fiber()->agent) {
+            cta->mbarriers[i]->fenced = true;
         }
     }
 }
@@ -137,7 +172,7 @@ static void check_nobody_misses(const struct mbarrier *barrier, const struct cta
     for (uint32_t t = 0; t < machine.launch.threads; t++) {
         bool waited = barrier->seen[t].phase_plus_1 == barrier->phase + 1 &&
                       barrier->seen[t ^ 1].phase_plus_1;
-        uint32_t agent = cta->rank * machine.agents_per_cta + t;
+        uint32_t agent = agent_thread(cta, t);
         if (waited && barrier->seen[t].epoch > barrier->meeting.arriving.reached[agent]) {
             emu_fail(EMU_RACE,
                      "mbarrier 0x%x ends phase %u, which is not ordered after thread %u saw the "
@@ -215,17 +250,36 @@ void mbarrier_expect_tx(uint32_t bar, uint32_t bytes)
     add_tx(mbarrier_find(bar, "mbarrier.expect_tx", false), bytes);
 }
 
+static void release_epoch(struct cluster *cluster, struct mbarrier *barrier, uint32_t agent,
+                          uint32_t epoch)
+{
+    if (checking()) {
+        clock_meeting_create(cluster, &barrier->meeting);
+        if (barrier->meeting.arriving.before && barrier->meeting.arriving.before[agent] < epoch) {
+            barrier->meeting.arriving.before[agent] = epoch;
+        }
+    }
+}
+
 // Called when a load has moved its bytes, from any fiber or from none.
 void mbarrier_complete_tx(struct cluster *cluster, struct mbarrier *barrier, uint32_t agent,
                           uint32_t epoch, uint32_t bytes)
 {
-    if (checking() && !barrier->meeting.arriving.before) {
-        clock_meeting_create(cluster, &barrier->meeting);
-    }
-    if (barrier->meeting.arriving.before && barrier->meeting.arriving.before[agent] < epoch) {
-        barrier->meeting.arriving.before[agent] = epoch;
-    }
+    release_epoch(cluster, barrier, agent, epoch);
     add_tx(barrier, -(int64_t)bytes);
+    end_phase_if_complete(barrier, &cluster->ctas[barrier->addr >> SMEM_RANK_SHIFT]);
+}
+
+void mbarrier_arrive_copies(struct cluster *cluster, struct mbarrier *barrier, uint32_t agent,
+                            uint32_t epoch)
+{
+    if (barrier->pending == 0) {
+        emu_fail(EMU_FAULT, "cp.async.mbarrier.arrive on mbarrier 0x%x beyond its count of %u",
+                 barrier->addr, barrier->count);
+        return;
+    }
+    release_epoch(cluster, barrier, agent, epoch);
+    barrier->pending--;
     end_phase_if_complete(barrier, &cluster->ctas[barrier->addr >> SMEM_RANK_SHIFT]);
 }
 

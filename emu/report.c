@@ -17,6 +17,7 @@ static const char *const ACCESS_NAMES[] = {
     [ACCESS_BULK_LOAD] = "bulk load",
     [ACCESS_BULK_STORE] = "bulk store",
     [ACCESS_BULK_COPY] = "bulk copy between CTAs",
+    [ACCESS_CP_ASYNC] = "cp.async",
     [ACCESS_WGMMA_A] = "wgmma reading A",
     [ACCESS_WGMMA_B] = "wgmma reading B",
     [ACCESS_TENSOR_ALLOC] = "tcgen05.alloc",
@@ -70,34 +71,33 @@ const char *describe_agent(const struct cluster *cluster, uint32_t agent)
     static char texts[4][96];
     static unsigned next;
     char *text = texts[next++ % 4];
-    const struct cta *cta = &cluster->ctas[agent / machine.agents_per_cta];
-    uint32_t local = agent % machine.agents_per_cta;
-    uint32_t threads = machine.launch.threads;
+    struct agent a = agent_describe(cluster, agent);
+    const struct cta *cta = &cluster->ctas[a.rank];
     char where[24] = "";
     if (machine.cluster_size > 1) {
         snprintf(where, sizeof where, " of CTA rank %u", cta->rank);
     }
-    if (local < threads) {
-        const struct fiber *fiber = &cluster->fibers[cta->rank * threads + local];
-        snprintf(text, sizeof texts[0], "%.24s%sthread %u (warp %u lane %u)%s",
-                 fiber->role ? fiber->role : "", fiber->role ? " " : "", local, local / LANES,
-                 local % LANES, where);
-    } else if (local < threads + MAX_BULK_THREADS) {
-        const struct fiber *fiber = &cluster->fibers[cta->rank * threads];
-        while (fiber->bulk.slot != (int)(local - threads)) {
-            fiber++;
-        }
-        snprintf(text, sizeof texts[0], "a bulk store of thread %u%s", fiber->thread, where);
-    } else if (local < threads + MAX_BULK_THREADS + machine.warpgroups) {
-        snprintf(text, sizeof texts[0], "warpgroup %u%s", local - threads - MAX_BULK_THREADS,
-                 where);
-    } else if (agent >= agent_mma(cta, 0)) {
+    switch (a.kind) {
+    case AGENT_THREAD: {
+        const char *role = cluster->fibers[agent].role;
+        snprintf(text, sizeof texts[0], "%.24s%sthread %u (warp %u lane %u)%s", role ? role : "",
+                 role ? " " : "", a.index, a.index / LANES, a.index % LANES, where);
+        break;
+    }
+    case AGENT_BULK:
+        snprintf(text, sizeof texts[0], "a bulk store of thread %u%s", a.index, where);
+        break;
+    case AGENT_COPIES:
+        snprintf(text, sizeof texts[0], "a cp.async of thread %u%s", a.index, where);
+        break;
+    case AGENT_WGMMA: snprintf(text, sizeof texts[0], "warpgroup %u%s", a.index, where); break;
+    case AGENT_MBARRIER:
+        snprintf(text, sizeof texts[0], "a load on mbarrier 0x%x%s", a.index, where);
+        break;
+    case AGENT_MMA:
         snprintf(text, sizeof texts[0], "the tcgen05 operations of thread %u%s",
-                 tcgen05_thread(cta, agent - agent_mma(cta, 0)), where);
-    } else {
-        uint32_t index = local - threads - MAX_BULK_THREADS - machine.warpgroups;
-        snprintf(text, sizeof texts[0], "a load on mbarrier 0x%x%s", cta->mbarriers[index].addr,
-                 where);
+                 tcgen05_thread(cta, a.index), where);
+        break;
     }
     return text;
 }

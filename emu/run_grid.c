@@ -6,6 +6,8 @@
 
 struct machine machine;
 
+enum { MBARRIER_PLACES = (SMEM_BASE + SMEM_MAX) / 8 };
+
 // Which cluster of the grid starts next.
 static uint64_t next_index;
 static uint64_t index_count;
@@ -60,8 +62,9 @@ static void cta_destroy(struct cta *cta)
 {
     free(cta->smem);
     shadow_destroy(cta->shadow);
-    free(cta->mbarriers);
+    mbarriers_destroy(cta);
     free(cta->mbarrier_at);
+    free(cta->agents);
     free(cta->warpgroups);
     tmem_destroy(cta->tmem);
 }
@@ -72,10 +75,10 @@ static bool cta_create(struct cta *cta, struct cluster *cluster, uint32_t rank)
     cta->rank = rank;
     cta->smem = aligned_alloc(1024, (SMEM_BASE + SMEM_MAX + 1023) / 1024 * 1024);
     cta->shadow = shadow_create();
-    cta->mbarriers = calloc(MAX_MBARRIERS, sizeof *cta->mbarriers);
-    cta->mbarrier_at = calloc((SMEM_BASE + SMEM_MAX) / 8, 1);
+    cta->mbarrier_at = calloc(MBARRIER_PLACES, sizeof *cta->mbarrier_at);
+    cta->agents = calloc(1, sizeof *cta->agents);
     cta->warpgroups = warpgroups_create();
-    return cta->smem && cta->shadow && cta->mbarriers && cta->mbarrier_at && cta->warpgroups;
+    return cta->smem && cta->shadow && cta->mbarrier_at && cta->agents && cta->warpgroups;
 }
 
 static void cluster_destroy(struct cluster *cluster)
@@ -86,11 +89,16 @@ static void cluster_destroy(struct cluster *cluster)
     fibers_destroy(cluster);
     free(cluster->ctas);
     free(cluster->transfers);
-    free(cluster->clock_memory);
+    clocks_destroy(cluster);
+    copies_destroy(cluster);
+    free(cluster->agents);
     free(cluster->tensor_ordered);
 }
 
-enum { MAX_TRANSFERS_PER_CTA = 256 };
+enum {
+    MAX_TRANSFERS_PER_CTA = 256,
+    FIRST_AGENTS_PER_CTA = 24 // beside the threads, before clocks must grow
+};
 
 static bool cluster_create(struct cluster *cluster)
 {
@@ -98,19 +106,9 @@ static bool cluster_create(struct cluster *cluster)
     size_t threads = (size_t)ctas * machine.launch.threads;
     cluster->ctas = calloc(ctas, sizeof *cluster->ctas);
     cluster->transfers = calloc((size_t)ctas * MAX_TRANSFERS_PER_CTA, sizeof *cluster->transfers);
-    // One for each thread, two for each meeting: mbarriers, named barriers, warps, wgmma groups,
-    // the cluster's; one for each commit in flight.
-    cluster->clock_capacity =
-        checking() ? threads +
-                         2 * (1 + (size_t)ctas * (MAX_MBARRIERS + NAMED_BARRIERS + MAX_WARPS +
-                                                  machine.warpgroups * WGMMA_MEETINGS)) +
-                         (machine.tensor_length ? (size_t)ctas * MAX_MMA_THREADS * MAX_COMMITS : 0)
-                   : 1;
-    cluster->clock_memory = aligned_alloc(
-        64, (cluster->clock_capacity * clock_words() * sizeof(uint32_t) + 63) / 64 * 64);
     cluster->tensor_ordered = calloc(threads * machine.tensor_length + 1, sizeof(uint32_t));
-    if (!cluster->ctas || !cluster->transfers || !cluster->clock_memory ||
-        !cluster->tensor_ordered || !fibers_create(cluster)) {
+    if (!cluster->ctas || !cluster->transfers || !cluster->tensor_ordered ||
+        !fibers_create(cluster)) {
         return false;
     }
     for (uint32_t r = 0; r < ctas; r++) {
@@ -130,10 +128,12 @@ static void fiber_reset(struct fiber *fiber, struct cta *cta, uint32_t thread)
     fiber->thread = thread;
     fiber->lane = thread % LANES;
     fiber->warp = thread / LANES;
-    fiber->agent = cta->rank * machine.agents_per_cta + thread;
-    fiber->bulk.slot = -1;
+    fiber->agent = agent_thread(cta, thread);
     if (checking()) {
         clocks_allocate(cta->cluster, &fiber->clocks);
+        if (machine.failed) {
+            return;
+        }
         fiber->clocks.before[fiber->agent] = fiber->clocks.reached[fiber->agent] = 1;
         fiber->tensor_ordered = cta->cluster->tensor_ordered +
                                 (fiber - cta->cluster->fibers) * (ptrdiff_t)machine.tensor_length;
@@ -150,12 +150,12 @@ static void cta_reset(struct cta *cta, uint64_t x, uint64_t y, uint64_t z)
     memset(cta->smem, 0xff, SMEM_BASE + machine.launch.smem_bytes);
     shadow_reset(cta->shadow);
     cta->mbarrier_count = 0;
-    memset(cta->mbarrier_at, 0, (SMEM_BASE + SMEM_MAX) / 8);
+    memset(cta->mbarrier_at, 0, MBARRIER_PLACES * sizeof *cta->mbarrier_at);
+    memset(cta->agents, 0, sizeof *cta->agents);
     memset(cta->named, 0, sizeof cta->named);
     memset(cta->warps, 0, sizeof cta->warps);
     warpgroups_reset(cta);
     tmem_reset(cta);
-    cta->bulk_threads = 0;
     cta->register_pool = 0;
     cta->finished = 0;
     for (uint32_t w = 0; w < machine.warps; w++) {
@@ -178,6 +178,8 @@ bool next_cluster(struct cluster *cluster)
     uint64_t z = next_index / along_x / machine.launch.grid[1];
     next_index++;
     clocks_reset(cluster);
+    agents_reset(cluster);
+    copies_reset(cluster);
     memset(&cluster->barrier, 0, sizeof cluster->barrier);
     cluster->transfer_count = 0;
     cluster->unfinished = machine.cluster_size * machine.launch.threads;
@@ -206,7 +208,7 @@ static void mbarrier_end_checks(const struct cta *cta, const struct mbarrier *ba
 static void cta_end_checks(const struct cta *cta)
 {
     for (uint32_t i = 0; i < cta->mbarrier_count; i++) {
-        mbarrier_end_checks(cta, &cta->mbarriers[i]);
+        mbarrier_end_checks(cta, cta->mbarriers[i]);
     }
     tmem_end_checks(cta);
     for (uint32_t i = 0; i < NAMED_BARRIERS; i++) {
@@ -234,9 +236,8 @@ static void machine_set_up(const struct emu_launch *launch)
     machine.cluster_size = launch->cluster ? launch->cluster : 1;
     machine.warps = launch->threads / LANES;
     machine.warpgroups = (machine.warps + 3) / 4;
-    machine.agents_per_cta =
-        launch->threads + MAX_BULK_THREADS + machine.warpgroups + MAX_MBARRIERS + MAX_MMA_THREADS;
-    machine.clock_length = (machine.agents_per_cta * machine.cluster_size + 7) & ~7u;
+    machine.clock_length =
+        (machine.cluster_size * (launch->threads + FIRST_AGENTS_PER_CTA) + 7) & ~7u;
     machine.tensor_agents_per_cta = 2 * launch->threads + MAX_MMA_THREADS;
     machine.tensor_length =
         launch->arch < 100 ? 0 : (machine.tensor_agents_per_cta * machine.cluster_size + 7) & ~7u;

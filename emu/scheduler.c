@@ -93,6 +93,7 @@ static void fire_at_random(struct cluster *cluster)
         wgmma_fire(&cluster->ctas[r]);
     }
     transfers_fire(cluster, false);
+    copies_fire(cluster, false);
     tcgen05_fire(cluster, false);
 }
 
@@ -127,7 +128,8 @@ static bool fire_oldest(void)
 {
     for (uint32_t c = 0; c < machine.resident; c++) {
         struct cluster *cluster = &machine.clusters[c];
-        if (cluster->active && (transfers_fire(cluster, true) || tcgen05_fire(cluster, true))) {
+        if (cluster->active && (transfers_fire(cluster, true) || copies_fire(cluster, true) ||
+                                tcgen05_fire(cluster, true))) {
             return true;
         }
     }

@@ -4,15 +4,16 @@
 //   scheduler.c  which fiber runs next, when asynchronous operations happen, deadlock
 //   fiber.c      stacks and the switch between them
 //   report.c     error texts
+//   agent.c      numbers for whoever accesses memory
 //   clock.c      vector clocks: what happened before what
 //   shadow.c     who touched which byte of shared memory
 //   transfer.c   asynchronous copies in flight
 //   numeric.c    16- and 8-bit floats
 //
-// The instructions: mbarrier.c, barrier.c, cluster.c, warp.c, matrix.c, tma.c, bulk.c, global.c,
-// wgmma.c (order) and wgmma_tile.c (layouts and arithmetic). Blackwell's: tmem.c (tensor memory),
-// tmem_shadow.c (who touched it), tmem_access.c (ld, st, fences), tcgen05.c (mma, cp, commit:
-// order), tcgen05_mma.c (layouts and arithmetic).
+// The instructions: mbarrier.c, barrier.c, cluster.c, warp.c, matrix.c, mma_sync.c, cp_async.c,
+// tma.c, bulk.c, global.c, wgmma.c (order) and wgmma_tile.c (layouts and arithmetic). Blackwell's:
+// tmem.c (tensor memory), tmem_shadow.c (who touched it), tmem_access.c (ld, st, fences), tcgen05.c
+// (mma, cp, commit: order), tcgen05_mma.c (layouts and arithmetic).
 #ifndef EMU_STATE_H
 #define EMU_STATE_H
 
@@ -27,10 +28,8 @@ enum {
     MAX_WARPS = MAX_THREADS / LANES,
     MAX_CLUSTER = 16,
     MAX_RESIDENT = 16,
-    MAX_MBARRIERS = 64,    // per CTA
-    MAX_BULK_THREADS = 16, // threads of a CTA that issue bulk stores
-    MAX_MMA_THREADS = 4,   // threads of a CTA that issue tcgen05.mma and its like
-    MAX_COMMITS = 32,      // tcgen05.commits of a thread in flight
+    MAX_MMA_THREADS = 4, // threads of a CTA that issue tcgen05.mma and its like
+    MAX_COMMITS = 32,    // tcgen05.commits of a thread in flight
     NAMED_BARRIERS = 16,
     SMEM_BASE = 1024,     // not 0, so that a forgotten base is out of bounds
     SMEM_MAX = 232448,    // 227 KiB, the most a CTA of sm_90 and sm_100 can ask for
@@ -53,6 +52,7 @@ typedef enum access_kind {
     ACCESS_BULK_LOAD,
     ACCESS_BULK_STORE,
     ACCESS_BULK_COPY,
+    ACCESS_CP_ASYNC,
     ACCESS_WGMMA_A,
     ACCESS_WGMMA_B,
     ACCESS_TENSOR_ALLOC,
@@ -88,7 +88,8 @@ struct meeting {
 };
 
 struct mbarrier {
-    uint32_t addr; // with the CTA's rank
+    uint32_t addr;  // with the CTA's rank
+    uint32_t agent; // of its loads; 0 before the first
     uint32_t count;
     uint32_t pending;
     uint32_t phase;
@@ -159,7 +160,7 @@ struct fiber {
         bool fenced;
     } wgmma;
     struct {
-        int slot; // its agent among the CTA's bulk threads, -1 before the first store
+        uint32_t agent; // 0 before the first store
         uint32_t epoch;
         uint32_t open; // stores not in a group yet
         uint32_t committed;
@@ -167,6 +168,14 @@ struct fiber {
         uint32_t group_epoch[64]; // a ring
     } bulk;
     uint32_t *tensor_ordered; // a clock: what of tensor memory comes before this thread's accesses
+    struct {
+        uint32_t agent; // 0 before the first cp.async
+        uint32_t epoch;
+        uint32_t committed; // groups
+        uint32_t complete;
+        uint32_t waited;          // the last copy that somebody waits for
+        uint32_t group_epoch[64]; // a ring
+    } copies;
     bool cluster_arrived;
     uint32_t cluster_generation;
 };
@@ -177,14 +186,15 @@ struct cta {
     uint32_t block[3];
     uint8_t *smem; // from address 0; the first SMEM_BASE bytes stay unused
     struct shadow *shadow;
-    struct mbarrier *mbarriers;
+    struct mbarrier **mbarriers;
     uint32_t mbarrier_count;
-    uint8_t *mbarrier_at; // by address / 8: index + 1
+    uint32_t mbarrier_capacity;
+    uint16_t *mbarrier_at; // by address / 8: index + 1
+    struct cta_agents *agents;
     struct named_barrier named[NAMED_BARRIERS];
     struct rendezvous warps[MAX_WARPS];
     struct warpgroup *warpgroups;
     struct tmem *tmem; // from the first allocation on
-    uint32_t bulk_threads;
     uint32_t warp_registers[MAX_WARPS];
     uint32_t register_pool;
     uint32_t finished;
@@ -197,14 +207,19 @@ struct cluster {
     uint32_t unfinished;
     struct transfer *transfers;
     uint32_t transfer_count;
+    struct copy_queue *copies; // of each thread, from the first cp.async on
     struct {
         uint32_t arrived;
         uint32_t generation;
         struct meeting meeting;
     } barrier;
+    struct clocks **clock_owners; // whose clocks lie in clock_memory, in order
     uint32_t *clock_memory;
     size_t clock_capacity; // clocks
     size_t clock_count;
+    struct agent *agents; // those after the threads
+    uint32_t agent_count;
+    uint32_t agent_capacity;
     uint32_t *tensor_ordered; // of all its threads
 };
 
@@ -214,8 +229,7 @@ struct machine {
     uint32_t cluster_size;
     uint32_t warps; // per CTA
     uint32_t warpgroups;
-    uint32_t agents_per_cta;
-    uint32_t clock_length; // of a cluster's clocks, a multiple of 8
+    uint32_t clock_length; // agents that a clock has room for, a multiple of 8
     uint32_t tensor_agents_per_cta;
     uint32_t tensor_length; // of their parts for tensor memory; 0 where there is none
     uint32_t cta_group;     // of the kernel's tcgen05 instructions; 0 before the first
@@ -266,17 +280,43 @@ void fiber_yield(void);
 bool next_cluster(struct cluster *cluster); // starts the grid's next cluster there, if one is left
 void finish_cluster(struct cluster *cluster); // what must be true at the end
 
+// ---- agent.c
+typedef enum agent_kind {
+    AGENT_THREAD,
+    AGENT_BULK,     // the bulk stores of a thread
+    AGENT_COPIES,   // the cp.asyncs of a thread
+    AGENT_WGMMA,    // of a warpgroup
+    AGENT_MBARRIER, // the loads that signal it
+    AGENT_MMA       // the tcgen05 operations of a thread
+} agent_kind;
+struct agent {
+    agent_kind kind;
+    uint16_t rank;
+    uint32_t index; // thread, warpgroup, address, slot
+};
+// Their numbers; 0 before the first use.
+struct cta_agents {
+    uint32_t wgmma[MAX_WARPS / 4];
+    uint32_t mma[MAX_MMA_THREADS];
+};
+void agents_reset(struct cluster *cluster);
+uint32_t agent_thread(const struct cta *cta, uint32_t thread);
+uint32_t agent_bulk(const struct cta *cta, uint32_t thread);
+uint32_t agent_copies(const struct cta *cta, uint32_t thread);
+uint32_t agent_wgmma(const struct cta *cta, uint32_t warpgroup);
+uint32_t agent_mbarrier(struct mbarrier *barrier);
+uint32_t agent_mma(const struct cta *cta, uint32_t slot);
+struct agent agent_describe(const struct cluster *cluster, uint32_t agent);
+
 // ---- clock.c
 static inline bool checking(void)
 {
     return machine.launch.check != EMU_CHECK_NONE;
 }
-uint32_t agent_bulk(const struct cta *cta, uint32_t slot);
-uint32_t agent_wgmma(const struct cta *cta, uint32_t warpgroup);
-uint32_t agent_mbarrier(const struct cta *cta, uint32_t index);
-uint32_t agent_mma(const struct cta *cta, uint32_t slot);
 size_t clock_words(void); // of one set of clocks
+void clocks_destroy(struct cluster *cluster);
 void clocks_reset(struct cluster *cluster);
+void clocks_hold(uint32_t agents); // makes every clock long enough
 void clocks_allocate(struct cluster *cluster, struct clocks *clocks);
 void clock_meeting_create(struct cluster *cluster, struct meeting *meeting);
 void clock_release(struct cluster *cluster,
@@ -315,12 +355,17 @@ struct access thread_access(access_kind kind);
 struct cta *cta_of_address(uint32_t addr, const char *instruction);
 
 // ---- mbarrier.c
+void mbarriers_destroy(struct cta *cta);
 struct mbarrier *mbarrier_find(uint32_t addr, const char *instruction, bool async);
 void mbarrier_complete_tx(struct cluster *cluster, struct mbarrier *barrier, uint32_t agent,
                           uint32_t epoch, uint32_t bytes);
 // One arrival that releases `known`, by nobody's thread.
 void mbarrier_arrive_async(struct cluster *cluster, struct mbarrier *barrier,
                            const struct clocks *known, const char *instruction);
+
+// The arrival behind the cp.asyncs of a thread, up to that epoch.
+void mbarrier_arrive_copies(struct cluster *cluster, struct mbarrier *barrier, uint32_t agent,
+                            uint32_t epoch);
 
 // ---- warp.c
 // All lanes meet; gives each lane's value. `operand` must agree.
@@ -350,6 +395,12 @@ void transfer_start(const struct transfer *transfer);
 bool transfers_fire(struct cluster *cluster, bool one); // random ones, or the oldest load
 void transfers_finish_stores(struct fiber *fiber, uint32_t groups);
 void bulk_store_start(struct transfer *transfer);
+
+// ---- cp_async.c
+void copies_destroy(struct cluster *cluster);
+void copies_reset(struct cluster *cluster);
+bool copies_fire(struct cluster *cluster, bool one); // random ones, or those before an arrival
+void copies_thread_end(void);
 
 // ---- tma.c
 void tma_move_box(const struct transfer *transfer);

@@ -172,9 +172,10 @@ static void set_known(struct commit *commit, const struct cta *cta, uint32_t slo
     if (!commit->known.before) {
         clocks_allocate(cta->cluster, &commit->known);
     }
+    uint32_t agent = agent_mma(cta, slot);
     clock_snapshot(&commit->known);
     clock_join_tensor(commit->known.tensor_fenced, fiber->tensor_ordered);
-    commit->known.before[agent_mma(cta, slot)] = epoch;
+    commit->known.before[agent] = epoch;
     commit->known.tensor_done[tensor_agent_mma(cta, slot)] = epoch;
     commit->known.tensor_fenced[tensor_agent_mma(cta, slot)] = epoch;
     clock_tick();

@@ -170,14 +170,12 @@ static void load_into(struct cta *cta, uint32_t dst, const tensor_map *map, uint
                       uint32_t bar, const int32_t *c)
 {
     struct mbarrier *barrier = mbarrier_find(bar, "TMA load", true);
-    const struct cta *owner = cta_of_address(bar, "TMA load");
     barrier->load_phase_plus_1 = barrier->phase + 1;
     struct transfer transfer = {.kind = TRANSFER_LOAD,
                                 .cta = cta,
                                 .smem_addr = dst,
                                 .barrier = barrier,
-                                .agent =
-                                    agent_mbarrier(owner, (uint32_t)(barrier - owner->mbarriers)),
+                                .agent = agent_mbarrier(barrier),
                                 .epoch = ++barrier->transfers,
                                 .bytes = bytes,
                                 .is_box = true,

@@ -61,10 +61,9 @@ static const char *describe_tensor_agent(const struct cta *cta, uint32_t agent)
     const struct cta *owner = &cta->cluster->ctas[agent / machine.tensor_agents_per_cta];
     uint32_t local = agent % machine.tensor_agents_per_cta;
     uint32_t threads = machine.launch.threads;
-    return describe_agent(cta->cluster,
-                          local >= 2 * threads
-                              ? agent_mma(owner, local - 2 * threads)
-                              : owner->rank * machine.agents_per_cta + local % threads);
+    return describe_agent(cta->cluster, local >= 2 * threads
+                                            ? agent_mma(owner, local - 2 * threads)
+                                            : agent_thread(owner, local % threads));
 }
 
 // What is missing between an earlier access and the present one.

@@ -273,16 +273,6 @@ KERNEL_OF(mbarrier_tx_left)
     mbarrier_expect_tx(smem, 48);
 }
 
-KERNEL_OF(mbarrier_too_many)
-{
-    uint32_t smem = SMEM;
-    if (thread_idx() == 0) {
-        for (uint32_t i = 0; i < 65; i++) {
-            mbarrier_init(smem + 8 * i, 1);
-        }
-    }
-}
-
 KERNEL_OF(mbarrier_again_after_inval)
 {
     uint32_t smem = SMEM + 8 * thread_idx();
@@ -305,7 +295,6 @@ static void test_mbarriers(void **state)
     expect_error(mbarrier_parity, 32, EMU_FAULT, "parity 2");
     expect_error(mbarrier_overwritten, 32, EMU_FAULT, "touches an mbarrier");
     expect_error(mbarrier_tx_left, 32, EMU_FAULT, "expects 48 bytes");
-    expect_error(mbarrier_too_many, 32, EMU_FAULT, "at most 64 mbarriers");
     expect_ok(mbarrier_again_after_inval, 32);
 }
 
