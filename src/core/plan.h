@@ -28,7 +28,7 @@ struct attn_plan {
     int64_t tile_kv;
     int64_t num_splits; // >= 1
     int64_t split_keys; // keys per split, a multiple of tile_kv
-    int32_t small_q;    // few query rows: the dims are the vector lanes
+    int32_t is_decode;  // few query rows: the dims are the vector lanes
 };
 
 // A growing text in the caller's buffer: counts what did not fit.

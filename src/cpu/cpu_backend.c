@@ -34,7 +34,7 @@ static attn_status_t cpu_choose(attn_plan_t *plan)
     const char *pass = "bwd";
     if (plan->op == ATTN_FORWARD) {
         ATTN_FORWARD_ERROR(attn_cpu_forward_choose(plan, attn_cpu_kernels_of(plan->isa)));
-        pass = plan->small_q ? "decode" : "fwd";
+        pass = plan->is_decode ? "decode" : "fwd";
     } else {
         attn_cpu_backward_choose(plan);
         plan->workspace_bytes = attn_cpu_backward_workspace(plan);
@@ -51,14 +51,14 @@ static void cpu_explain(const attn_plan_t *plan, attn_text_t *text)
     const attn_cpu_kernels_t *kernels = attn_cpu_kernels_of(plan->isa);
     attn_text_add(text, "instruction set: %s, %d floats per vector\n", attn_isa_name(plan->isa),
                   (int)kernels->lanes);
-    if (plan->op == ATTN_FORWARD && plan->small_q) {
+    if (plan->op == ATTN_FORWARD && plan->is_decode) {
         attn_text_add(text, "few query rows: the vectors run along the head dim\n");
     }
     attn_text_add(text, "tile: %lld query rows x %lld keys\n", (long long)plan->tile_q,
                   (long long)plan->tile_kv);
     attn_text_add(text, "splits of the keys: %lld of %lld keys\n", (long long)plan->num_splits,
                   (long long)plan->split_keys);
-    if (plan->op == ATTN_FORWARD && !plan->small_q) {
+    if (plan->op == ATTN_FORWARD && !plan->is_decode) {
         const attn_cpu_forward_layout_t layout = attn_cpu_forward_layout(plan, kernels);
         attn_text_add(text, "task: up to %lld rows of the %lld query heads that share a K/V head\n",
                       (long long)layout.task_rows, (long long)layout.group);

@@ -16,7 +16,7 @@ typedef struct attn_cpu_kernels {
     // keys.
     void (*forward)(const attn_cpu_forward_t *run, int64_t task, int32_t worker);
     void (*decode)(const attn_cpu_forward_t *run, int64_t task, int32_t worker);
-    void (*merge)(const attn_cpu_forward_t *run, int64_t task, int32_t worker);
+    void (*merge_splits)(const attn_cpu_forward_t *run, int64_t task, int32_t worker);
     const attn_cpu_backward_kernels_t *backward;
 } attn_cpu_kernels_t;
 

@@ -88,8 +88,8 @@ typedef struct backward_weight {
 } backward_weight_t;
 
 // p and ds of one vector of keys, [n, n + VF_LANES) of row m. exp(s - lse) is taken of the
-// difference, which one fma rounds
-// once: lse may be -120 or 10000, the difference is what the weight depends on.
+// difference, which one fma rounds once: lse may be -120 or 10000, the difference is what the
+// weight depends on.
 GEMM_INLINE backward_weight_t backward_weight_at(const attn_cpu_backward_tile_t *tile, int64_t m,
                                                  int64_t n, vf dot, vf dp,
                                                  const backward_variant_t variant)

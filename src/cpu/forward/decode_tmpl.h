@@ -1,6 +1,6 @@
 // The forward pass for few query rows (decode): memory bound, so K and V are streamed once for all
 // heads of the group, in their own dtype, and the vectors run along the head dim. Rows of a task:
-// up to ATTN_CPU_SMALL_ROWS_MAX packed rows.
+// up to ATTN_CPU_DECODE_ROWS_MAX packed rows.
 //
 //   score[r][n] = dot(q[r], k[n])      VF_LANES keys at a time: one tree sums across lanes
 //   softmax per row, keys as lanes
@@ -38,8 +38,8 @@ typedef struct decode_state {
     int64_t o_stride;
     float *maximum; // (rows)
     float *sum;     // (rows)
-    attn_range_t seen[ATTN_CPU_SMALL_ROWS_MAX];
-    uint64_t hidden[ATTN_CPU_SMALL_ROWS_MAX]; // of the tile: bit n is key n
+    attn_range_t seen[ATTN_CPU_DECODE_ROWS_MAX];
+    uint64_t hidden[ATTN_CPU_DECODE_ROWS_MAX]; // of the tile: bit n is key n
 } decode_state_t;
 
 GEMM_INLINE void load_chunk(attn_dtype_t dtype, const unsigned char *at, int64_t chunk, vf *a,
@@ -393,7 +393,7 @@ static void decode_start(decode_state_t *state)
     state->q = base->memory;
     state->o = state->q + state->rows * state->q_stride;
     state->maximum = state->o + state->rows * state->o_stride;
-    state->sum = state->maximum + ATTN_CPU_SMALL_ROWS_MAX;
+    state->sum = state->maximum + ATTN_CPU_DECODE_ROWS_MAX;
     memset(state->q, 0,
            (size_t)(state->rows * (state->q_stride + state->o_stride)) * sizeof *state->q);
     for (int64_t r = 0; r < state->rows; r++) {

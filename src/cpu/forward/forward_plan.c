@@ -26,7 +26,7 @@ static int64_t panel_floats(const attn_desc_t *desc, int64_t panel)
 }
 
 // Q, O, maximum and sum of the rows of a task whose vectors run along the dims.
-static int64_t small_floats(const attn_desc_t *desc, int64_t rows, int64_t panel)
+static int64_t decode_floats(const attn_desc_t *desc, int64_t rows, int64_t panel)
 {
     return rows * (attn_round_up(desc->d_qk, panel) + attn_round_up(desc->d_v, panel)) + 2 * panel;
 }
@@ -36,7 +36,7 @@ static int64_t small_floats(const attn_desc_t *desc, int64_t rows, int64_t panel
 static int64_t choose_heads(const attn_plan_t *plan)
 {
     const attn_desc_t *desc = &plan->desc;
-    if (!plan->small_q || llabs(desc->k.stride_h) >= llabs(desc->k.stride_s)) {
+    if (!plan->is_decode || llabs(desc->k.stride_h) >= llabs(desc->k.stride_s)) {
         return 1;
     }
     return attn_smaller(ATTN_CPU_HEADS_MAX, desc->heads_kv);
@@ -112,8 +112,8 @@ attn_cpu_forward_layout_t attn_cpu_forward_layout(const attn_plan_t *plan,
     layout.row_at = layout.score_at + 3 * ATTN_CPU_TILE_KV * layout.panel;
     layout.panel_at =
         layout.row_at + attn_round_up(desc->d_qk > desc->d_v ? desc->d_qk : desc->d_v, 16) + 16;
-    layout.panel_stride =
-        plan->small_q ? small_floats(desc, rows, layout.panel) : panel_floats(desc, layout.panel);
+    layout.panel_stride = plan->is_decode ? decode_floats(desc, rows, layout.panel)
+                                          : panel_floats(desc, layout.panel);
     layout.scratch_bytes =
         (size_t)(layout.panel_at + layout.panels * layout.heads * layout.panel_stride) *
         sizeof(float);
@@ -164,7 +164,7 @@ attn_status_t attn_cpu_forward_choose(attn_plan_t *plan, const attn_cpu_kernels_
                    ATTN_UNSUPPORTED, "batch * heads_q * s_q does not fit in 64 bits");
     plan->tile_kv = ATTN_CPU_TILE_KV;
     plan->tile_q = group < kernels->panel ? kernels->panel / group : 1;
-    plan->small_q = rows <= ATTN_CPU_SMALL_ROWS_MAX && !desc->batch_invariant;
+    plan->is_decode = rows <= ATTN_CPU_DECODE_ROWS_MAX && !desc->batch_invariant;
     const int64_t panels = choose_panels(desc, rows, kernels->panel);
     const int64_t tasks = task_count(desc, rows, panels * kernels->panel, choose_heads(plan));
     choose_splits(plan, tasks);
@@ -185,17 +185,17 @@ static void run_task(void *arg, int64_t i, int32_t worker)
 {
     const attn_cpu_forward_t *run = arg;
     const attn_cpu_kernels_t *kernels = attn_cpu_kernels_of(run->plan->isa);
-    if (run->plan->small_q) {
+    if (run->plan->is_decode) {
         kernels->decode(run, i, worker);
     } else {
         kernels->forward(run, i, worker);
     }
 }
 
-static void run_merge(void *arg, int64_t i, int32_t worker)
+static void run_merge_splits(void *arg, int64_t i, int32_t worker)
 {
     const attn_cpu_forward_t *run = arg;
-    attn_cpu_kernels_of(run->plan->isa)->merge(run, i, worker);
+    attn_cpu_kernels_of(run->plan->isa)->merge_splits(run, i, worker);
 }
 
 // Rows of the pack that belong to no sequence: row total_q - 1 - i gets o = 0 and lse = -inf.
@@ -260,7 +260,7 @@ attn_status_t attn_cpu_forward(const attn_plan_t *plan, const attn_forward_args_
     attn_parallel_for(plan->context, run.tasks, run_task, &run);
     if (plan->num_splits > 1) {
         const int64_t merge_tasks = attn_ceil_div(run.layout.part_rows, ATTN_CPU_MERGE_ROWS);
-        attn_parallel_for(plan->context, merge_tasks, run_merge, &run);
+        attn_parallel_for(plan->context, merge_tasks, run_merge_splits, &run);
     }
     if (desc->varlen_q) {
         const int64_t outside = desc->total_q - args->cu_seqlens_q[desc->batch];

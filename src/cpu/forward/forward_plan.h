@@ -7,8 +7,8 @@
 #include "../kernels.h"
 #include "forward_task.h"
 
-// Fills small_q, tile_q, tile_kv, num_splits, split_keys and workspace_bytes of a plan whose isa is
-// set.
+// Fills is_decode, tile_q, tile_kv, num_splits, split_keys and workspace_bytes of a plan whose isa
+// is set.
 attn_status_t attn_cpu_forward_choose(attn_plan_t *plan, const attn_cpu_kernels_t *kernels);
 
 // The same cut again, from a plan that went through the above.

@@ -79,8 +79,8 @@ typedef struct forward_step {
     int64_t count;
     int32_t partial; // some lane in use may not see some key
     uint64_t special;
-    uint32_t visible[2]
-                    [ATTN_CPU_TILE_KV]; // per special key: the lanes of either vector that see it
+    // per special key: the lanes of either vector that see it
+    uint32_t visible[2][ATTN_CPU_TILE_KV];
 } forward_step_t;
 
 // The steps that depend on how products are computed.

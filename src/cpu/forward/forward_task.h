@@ -13,9 +13,9 @@
 
 #include "../../core/plan.h"
 
-// Most panels of a task, and most rows of a task whose lanes are dims.
+// Most panels of a task, and most rows of a decode task, whose lanes are dims.
 #define ATTN_CPU_PANELS_MAX 8
-#define ATTN_CPU_SMALL_ROWS_MAX 8
+#define ATTN_CPU_DECODE_ROWS_MAX 8
 // Most K/V heads of such a task: heads that lie side by side are read together.
 #define ATTN_CPU_HEADS_MAX 8
 // Keys per tile; tiles begin at multiples of it, so that bits do not depend on where a window or a
@@ -36,8 +36,8 @@ typedef struct attn_cpu_forward_layout {
     int64_t v_tile_at;
     int64_t score_at; // scores, added terms, dropout factors: (ATTN_CPU_TILE_KV, panel) each
     int64_t row_at;   // one converted row
-    int64_t
-        panel_at; // per panel: Q (d_qk, panel), O (d_v, panel), maximum, sum and divisor (panel)
+    // per panel: Q (d_qk, panel), O (d_v, panel), maximum, sum and divisor (panel)
+    int64_t panel_at;
     int64_t panel_stride;
     size_t scratch_bytes; // per worker
     int64_t part_rows;    // rows of all partial results of one split; 0 with one split
@@ -53,8 +53,8 @@ typedef struct attn_cpu_forward {
     const attn_forward_args_t *args;
     attn_cpu_forward_layout_t layout;
     int64_t tasks;
-    const int64_t
-        *block_begin; // (batch + 1): first block of each packed sequence; NULL if none is packed
+    // (batch + 1): first block of each packed sequence; NULL if none is packed
+    const int64_t *block_begin;
     unsigned char *scratch; // (workers, scratch_bytes)
     float *part_o;    // (num_splits, part_rows, d_v), not divided by the sum; NULL with one split
     float *part_stat; // (num_splits, part_rows, ATTN_CPU_PART_STATS)

@@ -58,7 +58,7 @@ static float merge_row(const attn_cpu_forward_t *run, int64_t part, float *row, 
     return result.lse;
 }
 
-static void merge_task(const attn_cpu_forward_t *run, int64_t task, int32_t worker)
+static void merge_splits_task(const attn_cpu_forward_t *run, int64_t task, int32_t worker)
 {
     const attn_desc_t *desc = run->desc;
     const attn_cpu_forward_layout_t *layout = &run->layout;

@@ -15,7 +15,7 @@ const attn_cpu_kernels_t ATTN_CPU_KERNELS = {
     .panel = PANEL,
     .forward = forward_task,
     .decode = decode_task,
-    .merge = merge_task,
+    .merge_splits = merge_splits_task,
     .backward = &backward_kernels,
 };
 

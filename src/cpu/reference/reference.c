@@ -150,7 +150,7 @@ static attn_status_t reference_choose(attn_plan_t *plan)
     plan->tile_kv = 1;
     plan->num_splits = 1;
     plan->split_keys = desc->s_kv;
-    plan->small_q = 0;
+    plan->is_decode = 0;
     snprintf(plan->kernel_name, sizeof(plan->kernel_name), "reference_%s_f64",
              plan->op == ATTN_FORWARD ? "fwd" : "bwd");
     return ATTN_OK;
