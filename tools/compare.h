@@ -3,6 +3,9 @@
 // The rule for every precision, without a magic tolerance: the largest error may be `factor` times
 // the largest error of the plain implementation in the same precision (plain.h), plus a rounding
 // term. NaN and infinities must be in the same places.
+//
+// tests/support/judge.c has the same rule with a finer rounding term: it knows the sums of absolute
+// terms, which cancel in the reference's values; here the largest of those values stands for them.
 #ifndef ATTN_TOOLS_COMPARE_H
 #define ATTN_TOOLS_COMPARE_H
 

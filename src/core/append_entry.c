@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "append_check.h"
+#include "desc.h"
 #include "import.h"
 #include "plan.h"
 #include "status.h"
@@ -12,13 +13,7 @@ void attn_append_desc_init_sized(attn_append_desc_t *desc, size_t struct_size, a
     if (desc == NULL) {
         return;
     }
-    const attn_tensor_t tensor = {
-        .dtype = dtype,
-        .stride_b = ATTN_STRIDE_AUTO,
-        .stride_s = ATTN_STRIDE_AUTO,
-        .stride_h = ATTN_STRIDE_AUTO,
-        .stride_d = ATTN_STRIDE_AUTO,
-    };
+    const attn_tensor_t tensor = attn_tensor_auto(dtype);
     const attn_append_desc_t full = {
         .k_new = tensor,
         .v_new = tensor,

@@ -20,13 +20,7 @@ void attn_desc_init_sized(attn_desc_t *desc, size_t struct_size, attn_dtype_t dt
     if (desc == NULL) {
         return;
     }
-    const attn_tensor_t tensor = {
-        .dtype = dtype,
-        .stride_b = ATTN_STRIDE_AUTO,
-        .stride_s = ATTN_STRIDE_AUTO,
-        .stride_h = ATTN_STRIDE_AUTO,
-        .stride_d = ATTN_STRIDE_AUTO,
-    };
+    const attn_tensor_t tensor = attn_tensor_auto(dtype);
     const attn_mask_tensor_t mask = {
         .dtype = ATTN_F32,
         .stride_b = ATTN_STRIDE_AUTO,

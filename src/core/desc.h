@@ -6,6 +6,18 @@
 #include "attn.h"
 #include "strides.h"
 
+// What every initialiser gives an operand: its strides follow from the shape.
+static inline attn_tensor_t attn_tensor_auto(attn_dtype_t dtype)
+{
+    return (attn_tensor_t){
+        .dtype = dtype,
+        .stride_b = ATTN_STRIDE_AUTO,
+        .stride_s = ATTN_STRIDE_AUTO,
+        .stride_h = ATTN_STRIDE_AUTO,
+        .stride_d = ATTN_STRIDE_AUTO,
+    };
+}
+
 // A tensor of the descriptor with the sizes that its four strides walk.
 typedef struct attn_operand {
     const char *name;

@@ -19,14 +19,7 @@ void attn_merge_desc_init_sized(attn_merge_desc_t *desc, size_t struct_size, att
         .lse_part_stride_b = ATTN_STRIDE_AUTO,
         .lse_part_stride_h = ATTN_STRIDE_AUTO,
         .lse_part_stride_s = ATTN_STRIDE_AUTO,
-        .o =
-            {
-                .dtype = o_dtype,
-                .stride_b = ATTN_STRIDE_AUTO,
-                .stride_s = ATTN_STRIDE_AUTO,
-                .stride_h = ATTN_STRIDE_AUTO,
-                .stride_d = ATTN_STRIDE_AUTO,
-            },
+        .o = attn_tensor_auto(o_dtype),
         .lse_stride_b = ATTN_STRIDE_AUTO,
         .lse_stride_h = ATTN_STRIDE_AUTO,
         .lse_stride_s = ATTN_STRIDE_AUTO,

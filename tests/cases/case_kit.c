@@ -108,6 +108,19 @@ results_t case_run_as(const problem_t *problem, const attn_desc_t *desc)
 
 // ---------------------------------------------------------------------------------------------
 
+void case_run_plan(const attn_desc_t *desc, attn_op_t op, const void *args)
+{
+    attn_plan_t *plan;
+    assert_ok(attn_plan_create(NULL, desc, op, &plan));
+    guard_buffer_t workspace = guard_buffer_create(attn_plan_workspace_bytes(plan), 0);
+    assert_ok(op == ATTN_FORWARD
+                  ? attn_forward(plan, args, workspace.data, workspace.bytes, NULL)
+                  : attn_backward(plan, args, workspace.data, workspace.bytes, NULL));
+    assert_true(guard_buffer_intact(&workspace));
+    guard_buffer_destroy(&workspace);
+    attn_plan_destroy(plan);
+}
+
 void case_count_up(problem_t *problem, operand_t *x)
 {
     for (int64_t b = 0; b < problem->full.batch; b++) {

@@ -39,6 +39,9 @@ results_t case_run(const problem_t *problem);
 // One run on the best instruction set with another descriptor over the same data (same operands).
 results_t case_run_as(const problem_t *problem, const attn_desc_t *desc);
 
+// Plans and runs the caller's own arguments, an attn_forward_args_t or attn_backward_args_t.
+void case_run_plan(const attn_desc_t *desc, attn_op_t op, const void *args);
+
 // x[j] = j in every dim, for every key j of every sequence; other rows stay.
 void case_count_up(problem_t *problem, operand_t *x);
 // Every element reached by an index: base + deviation * N(0, 1), with a stream of its own.

@@ -67,18 +67,6 @@ static void wide_same_bits(const wide_run_t *run, int place, const attn_tensor_t
     }
 }
 
-static void run_plan(const attn_desc_t *desc, attn_op_t op, const void *args)
-{
-    attn_plan_t *plan;
-    assert_ok(attn_plan_create(NULL, desc, op, &plan));
-    guard_buffer_t workspace = guard_buffer_create(attn_plan_workspace_bytes(plan), 0);
-    assert_ok(op == ATTN_FORWARD
-                  ? attn_forward(plan, args, workspace.data, workspace.bytes, NULL)
-                  : attn_backward(plan, args, workspace.data, workspace.bytes, NULL));
-    guard_buffer_destroy(&workspace);
-    attn_plan_destroy(plan);
-}
-
 // The dense problem p again, with every tensor's `dim` at a distance of stride elements: the same
 // bits.
 static void check_wide(problem_t *p, wide_dim_t dim, int64_t stride, int64_t count)
@@ -110,8 +98,8 @@ static void check_wide(problem_t *p, wide_dim_t dim, int64_t stride, int64_t cou
     args.dq = wide_place(&run, 5);
     args.dk = wide_place(&run, 6);
     args.dv = wide_place(&run, 7);
-    run_plan(desc, ATTN_FORWARD, &args.in);
-    run_plan(desc, ATTN_BACKWARD, &args);
+    case_run_plan(desc, ATTN_FORWARD, &args.in);
+    case_run_plan(desc, ATTN_BACKWARD, &args);
     case_same_bits(&expected.lse, &narrow.lse);
     for (int n = 4; n < WIDE_TENSORS; n++) {
         wide_same_bits(&run, n, tensors[n], operands[n]);
@@ -260,7 +248,7 @@ static void c064_attention_over_such_a_cache(void **state)
     attn_forward_args_t args = problem_forward_args(p, &r);
     args.k = cache;
     args.v = cache + (1 << 16);
-    run_plan(&desc, ATTN_FORWARD, &args);
+    case_run_plan(&desc, ATTN_FORWARD, &args);
     case_same_bits(&expected.o, &r.o);
     results_destroy(&r);
     results_destroy(&expected);
@@ -311,7 +299,7 @@ static void check_far_pages(int64_t page_size, int64_t heads_kv, int64_t d_qk, i
         args.k = k;
         args.v = v;
         args.page_table = table;
-        run_plan(&desc, ATTN_FORWARD, &args);
+        case_run_plan(&desc, ATTN_FORWARD, &args);
         case_same_bits(&expected.o, &r.o);
         case_same_bits(&expected.lse, &r.lse);
         results_destroy(&r);
@@ -365,8 +353,8 @@ static void c085_mask_rows_beyond_32_bits(void **state)
     results_t r = results_create(p, &p->full);
     attn_backward_args_t args = problem_backward_args(p, &r);
     args.in.mask = mask;
-    run_plan(&desc, ATTN_FORWARD, &args.in);
-    run_plan(&desc, ATTN_BACKWARD, &args);
+    case_run_plan(&desc, ATTN_FORWARD, &args.in);
+    case_run_plan(&desc, ATTN_BACKWARD, &args);
     const operand_t *const got[] = {&r.o, &r.lse, &r.dq, &r.dk, &r.dv};
     const operand_t *const want[] = {&expected.o, &expected.lse, &expected.dq, &expected.dk,
                                      &expected.dv};
@@ -408,8 +396,8 @@ static void c085_bias_and_its_gradient_beyond_32_bits(void **state)
     attn_backward_args_t args = problem_backward_args(p, &r);
     args.in.bias = bias;
     args.dbias = dbias;
-    run_plan(&desc, ATTN_FORWARD, &args.in);
-    run_plan(&desc, ATTN_BACKWARD, &args);
+    case_run_plan(&desc, ATTN_FORWARD, &args.in);
+    case_run_plan(&desc, ATTN_BACKWARD, &args);
     case_same_bits(&expected.o, &r.o);
     case_same_bits(&expected.dq, &r.dq);
     for (int64_t n = 0; n < HEADS * S * S; n++) {

@@ -58,19 +58,6 @@ static void ring_destroy(ring_t *ring)
     free(ring->lse_part);
 }
 
-static void run_plan(const attn_desc_t *desc, attn_op_t op, const void *args)
-{
-    attn_plan_t *plan;
-    assert_ok(attn_plan_create(NULL, desc, op, &plan));
-    guard_buffer_t workspace = guard_buffer_create(attn_plan_workspace_bytes(plan), 0);
-    assert_ok(op == ATTN_FORWARD
-                  ? attn_forward(plan, args, workspace.data, workspace.bytes, NULL)
-                  : attn_backward(plan, args, workspace.data, workspace.bytes, NULL));
-    assert_true(guard_buffer_intact(&workspace));
-    guard_buffer_destroy(&workspace);
-    attn_plan_destroy(plan);
-}
-
 // One pair of chunks: a descriptor for the rest of the rows behind q_row and kv_row, and its lists.
 typedef struct ring_pair {
     attn_desc_t desc;
@@ -104,7 +91,7 @@ static void ring_forward(ring_t *ring, const ring_pair_t *pair)
     attn_forward_args_t args = ring_args(ring, pair);
     args.o = o + pair->q_row * pair->desc.o.stride_s;
     args.lse = lse + pair->q_row * pair->desc.lse_stride_s;
-    run_plan(&pair->desc, ATTN_FORWARD, &args);
+    case_run_plan(&pair->desc, ATTN_FORWARD, &args);
     ring->parts++;
 }
 
@@ -147,7 +134,7 @@ static void ring_backward(ring_t *ring, const ring_pair_t *pair)
     args.dq = (float *)operand_data(&part.dq) + pair->q_row * desc->dq.stride_s;
     args.dk = (float *)operand_data(&part.dk) + pair->kv_row * desc->dk.stride_s;
     args.dv = (float *)operand_data(&part.dv) + pair->kv_row * desc->dv.stride_s;
-    run_plan(desc, ATTN_BACKWARD, &args);
+    case_run_plan(desc, ATTN_BACKWARD, &args);
     add_into(&ring->sum.dq, &part.dq);
     add_into(&ring->sum.dk, &part.dk);
     add_into(&ring->sum.dv, &part.dv);

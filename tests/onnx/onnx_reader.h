@@ -27,8 +27,8 @@ typedef struct onnx_tensor {
     int rank;
     int64_t dims[ONNX_MAX_RANK];
     int64_t count; // product of dims
-    const uint8_t
-        *raw; // count elements, little endian, any alignment; inside the bytes that were parsed
+    // count elements, little endian, any alignment; inside the bytes that were parsed
+    const uint8_t *raw;
     size_t raw_bytes;
 } onnx_tensor;
 
