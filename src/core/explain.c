@@ -81,9 +81,7 @@ static void explain_chosen(const attn_plan_t *plan, attn_text_t *text)
     explain_window(&plan->desc, text);
     explain_options(&plan->desc, text);
     attn_text_add(text, "kernel: %s\n", plan->kernel_name);
-    if (plan->backend->explain != NULL) {
-        plan->backend->explain(plan, text);
-    }
+    plan->backend->explain(plan, text);
     attn_text_add(text, "workspace: %zu bytes\n", plan->workspace_bytes);
 }
 

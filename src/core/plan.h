@@ -41,7 +41,6 @@ __attribute__((format(printf, 2, 3))) void attn_text_add(attn_text_t *text, cons
                                                          ...);
 
 struct attn_backend_ops {
-    const char *name; // "cpu", "reference"
     // Fills the plan's lower part from context, op and desc; fails with the reason if there is no
     // kernel.
     attn_status_t (*choose)(attn_plan_t *plan);

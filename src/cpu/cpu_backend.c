@@ -73,7 +73,6 @@ static attn_status_t cpu_backward(const attn_plan_t *plan, const attn_backward_a
 }
 
 const attn_backend_ops_t attn_backend_cpu = {
-    .name = "cpu",
     .choose = cpu_choose,
     .explain = cpu_explain,
     .forward = attn_cpu_forward,

@@ -163,7 +163,6 @@ static void reference_explain(const attn_plan_t *plan, attn_text_t *text)
 }
 
 const attn_backend_ops_t attn_backend_reference = {
-    .name = "reference",
     .choose = reference_choose,
     .explain = reference_explain,
     .forward = reference_forward,
