@@ -242,8 +242,8 @@ typedef struct attn_mask_tensor {
 } attn_mask_tensor_t;
 
 // fp32 factors that multiply a stored value: real = stored * factor[b*stride_b + h*stride_h + (s /
-// rows)*stride_s]. Per tensor: all strides 0. s counts within the sequence (and h is the K/V head
-// for K and V).
+// rows)*stride_s]. Per tensor: all strides 0. b is the sequence, also where kv_batch_idx or pages
+// say where K and V lie; s counts within the sequence; h is the K/V head for K and V.
 typedef struct attn_descale {
     int32_t present;
     int32_t rows; // rows of the sequence that share a factor, >= 1
@@ -309,7 +309,7 @@ typedef struct attn_desc {
     attn_mask_tensor_t bias; // f32, f16, bf16; -inf hides
     int32_t has_alibi;       // alibi_slopes fp32: slope(b, h) at b*alibi_stride_b + h
     int64_t alibi_stride_b;  // 0: slopes are (heads_q)
-    int32_t has_sink;        // sink (heads_q), fp32 logits
+    int32_t has_sink;        // sink (heads_q), fp32 logits; -inf is none
 
     // Block sparsity: for each (b, h, query block) the ascending list of K/V blocks that are looked
     // at.
@@ -392,8 +392,8 @@ ATTN_API attn_status_t attn_plan_create(attn_context_t *context, const attn_desc
                                         attn_op_t op, attn_plan_t **plan_out);
 // No run may be using it. NULL is allowed.
 ATTN_API void attn_plan_destroy(attn_plan_t *plan);
-// Bytes of workspace a run needs; 0 often. Grows with batch * heads * s_q at most, and with
-// workers: never with s_q * s_kv.
+// Bytes of workspace a run needs. Grows with batch * heads * s_q at most, and with workers: never
+// with s_q * s_kv.
 ATTN_API size_t attn_plan_workspace_bytes(const attn_plan_t *plan);
 // The kernel's name, the same string in logs, tests and benchmarks: "cpu_avx512_fwd_f32". Lives as
 // long as the plan.
