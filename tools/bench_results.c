@@ -211,9 +211,10 @@ int bench_set_read(const char *path, struct bench_set *set, struct io_error *err
     if (io_file_read(path, &file, err)) {
         return -1;
     }
+    // An empty file has no data to point at, which the parser would take for a wrong call.
+    const char *text = file.bytes > 0 ? (const char *)file.data : "";
     json_error_t where;
-    json_t *document =
-        json_loadb((const char *)file.data, file.bytes, JSON_REJECT_DUPLICATES, &where);
+    json_t *document = json_loadb(text, file.bytes, JSON_REJECT_DUPLICATES, &where);
     io_buffer_clear(&file);
     if (!document) {
         return io_fail(err, "%s:%d: no JSON: %s", path, where.line, where.text);

@@ -41,14 +41,17 @@ static int read_pair(char *text, char separator, int64_t out[2])
 
 static int read_lengths(struct line_state *line, char *text)
 {
-    char *save = NULL;
-    for (char *word = strtok_r(text, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
-        if (line->n_lengths == MAX_LENGTHS || read_count(word, &line->lengths[line->n_lengths])) {
+    for (char *word = text; word; text = word) {
+        word = strchr(text, ',');
+        if (word) {
+            *word++ = 0;
+        }
+        if (line->n_lengths == MAX_LENGTHS || read_count(text, &line->lengths[line->n_lengths])) {
             return -1;
         }
         line->n_lengths++;
     }
-    return line->n_lengths ? 0 : -1;
+    return 0;
 }
 
 static int read_dtype(const char *text, int *out)

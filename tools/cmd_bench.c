@@ -173,8 +173,8 @@ static int measure_all(const struct bench_options *options, const struct bench_s
     bench_set_end_round(set);
     attn_context_destroy(context);
     if (!status && measured == 0) {
-        return io_fail(err, "no case to measure: --series %s",
-                       options->series ? options->series : "");
+        return options->series ? io_fail(err, "no case to measure: --series %s", options->series)
+                               : io_fail(err, "no case to measure: the shape files have none");
     }
     return status;
 }

@@ -312,6 +312,10 @@ checks=$((checks + 1))
 expect 2 "expected key=value" sh -c "echo 'x y' >bad.txt; '$attn' bench bad.txt --no-rates"
 expect 2 "bad.txt:2" sh -c "printf '\nx s=1 d=0.5\n' >bad.txt; '$attn' bench bad.txt --no-rates"
 expect 2 "s=N" sh -c "echo 'x d=64' >bad.txt; '$attn' bench bad.txt --no-rates"
+expect 2 "s=8,,9" sh -c "echo 'x s=8,,9' >bad.txt; '$attn' bench bad.txt --no-rates"
+expect 2 "s=8," sh -c "echo 'x s=8,' >bad.txt; '$attn' bench bad.txt --no-rates"
+expect 2 "the shape files have none" sh -c ": >bad.txt; '$attn' bench bad.txt --no-rates"
+expect 2 "empty.npy:1: no JSON" "$attn" bench --from empty.npy
 expect 2 "no JSON" "$attn" bench --from tiny.txt
 expect 2 "expected an object" sh -c "echo '[]' >bad.json; '$attn' bench --from bad.json"
 expect 2 "give shape files" "$attn" bench
