@@ -1,5 +1,6 @@
 // wgmma against a plain product: every type, n from 8 to 256, operands in shared memory and
 // registers, both majors, every swizzle; and what happens when the rules around it are broken.
+#include "operand_tile.h"
 #include "small_kernel.h"
 
 #include "../../src/device/common/descriptor.h"
@@ -11,7 +12,7 @@
 #include <math.h>
 
 enum { TYPE_F16, TYPE_BF16, TYPE_E4M3, TYPE_E5M2, TYPE_E4M3_E5M2, TYPE_E5M2_E4M3, TYPE_COUNT };
-enum { A_BASE = 1024, B_BASE = 1024 + 8192, K_BYTES = 32 };
+enum { A_BASE = 1024, B_BASE = 1024 + 8192 };
 
 struct job {
     int type;
@@ -64,60 +65,35 @@ static uint32_t swizzle_width(uint32_t swizzle)
                                         : 128;
 }
 
-// Byte offset of an element in a tile of `rows` x k: the layouts of the descriptor, written out
-// once more.
-static uint32_t element_offset(const struct job *job, int mn_major, uint32_t rows, uint32_t row,
-                               uint32_t k)
+static struct operand_tile tile_of(const struct job *job, int mn_major, uint32_t rows)
 {
-    uint32_t size = is_8_bit(job->type) ? 1 : 2;
-    uint32_t width = swizzle_width(job->swizzle);
-    uint32_t inner = mn_major ? row * size : k * size; // bytes along the contiguous side
-    uint32_t outer = mn_major ? k : row;
-    if (job->swizzle == DESC_NO_SWIZZLE) { // pieces of 8 rows x 16 bytes; along rows first
-        uint32_t piece_rows = mn_major ? K_BYTES / 2 / 8 : rows / 8;
-        return (inner / 16 * piece_rows + outer / 8) * 128 + outer % 8 * 16 + inner % 16;
-    }
-    uint32_t outer_count = mn_major ? 16 : rows;
-    uint32_t offset = inner / width * (outer_count * width) + outer * width + inner % width;
-    uint32_t bits = width / 16 - 1;
-    return offset ^ ((offset >> 7 & bits) << 4);
+    return (struct operand_tile){rows, (uint32_t)k_of(job->type), is_8_bit(job->type) ? 1 : 2,
+                                 swizzle_width(job->swizzle), mn_major != 0};
 }
 
 static uint64_t tile_descriptor(const struct job *job, int mn_major, uint32_t rows, uint32_t addr)
 {
-    uint32_t width = swizzle_width(job->swizzle);
-    if (job->swizzle == DESC_NO_SWIZZLE) {
-        uint32_t piece_rows = mn_major ? 2 : rows / 8;
-        return mn_major ? matrix_descriptor(addr, 128, piece_rows * 128, DESC_NO_SWIZZLE)
-                        : matrix_descriptor(addr, piece_rows * 128, 128, DESC_NO_SWIZZLE);
-    }
-    return matrix_descriptor(addr, mn_major ? 16 * width : 0, 8 * width, job->swizzle);
+    struct operand_tile t = tile_of(job, mn_major, rows);
+    return matrix_descriptor(addr, tile_leading(&t), tile_stride(&t), job->swizzle);
 }
 
 // Elements of a tile, thread by thread; neighbours share a word, so a thread writes whole words.
 static void fill_tile(const struct job *job, int is_b, int mn_major, uint32_t rows, uint32_t base)
 {
     static uint8_t bytes[32768];
-    uint32_t size = is_8_bit(job->type) ? 1 : 2;
-    uint32_t total = rows * K_BYTES;
-    if (mn_major && job->swizzle != DESC_NO_SWIZZLE) { // whole panels
-        uint32_t width = swizzle_width(job->swizzle);
-        total = (rows * 2 + width - 1) / width * width * 16;
-    } else if (!mn_major && job->swizzle != DESC_NO_SWIZZLE) {
-        total = rows * swizzle_width(job->swizzle);
-    }
+    struct operand_tile t = tile_of(job, mn_major, rows);
     if (thread_idx() == 0) {
         memset(bytes, 0, sizeof bytes);
         for (uint32_t row = 0; row < rows; row++) {
-            for (uint32_t k = 0; k < K_BYTES / size; k++) {
+            for (uint32_t k = 0; k < t.k; k++) {
                 float x = is_b ? value_b((int)row, (int)k) : value_a((int)row, (int)k);
                 uint32_t bits = encode(job->type, is_b, x);
-                memcpy(bytes + element_offset(job, mn_major, rows, row, k), &bits, size);
+                memcpy(bytes + tile_offset(&t, row, k), &bits, t.size);
             }
         }
     }
     cta_sync();
-    for (uint32_t i = thread_idx(); i < total / 4; i += 128) {
+    for (uint32_t i = thread_idx(); i < tile_bytes(&t) / 4; i += 128) {
         uint32_t word;
         memcpy(&word, bytes + 4 * i, sizeof word);
         st_shared_u32(base + 4 * i, word);
