@@ -8,6 +8,10 @@
 #include "../../src/device/ptx/tcgen05.h"
 #include "../../src/device/ptx/tma_pair.h"
 
+#ifdef PAIR
+#define every_tcgen05 every_tcgen05_pair
+#endif
+
 struct every_tcgen05_params {
     tensor_map map;
     uint32_t *words;
