@@ -14,7 +14,7 @@
 #include "../../src/device/ptx/tcgen05.h"
 #include "../../src/device/ptx/warp.h"
 
-enum { SMEM_BARRIER = 0, SMEM_ADDRESS = 8, SMEM_TILE = 1024 };
+enum { SMEM_BARRIER = 0, SMEM_ADDRESS = 8, SMEM_A = 1024, SMEM_B = SMEM_A + 8192 };
 
 static inline struct emu_launch tensor_launch(void (*entry)(const void *), uint32_t threads)
 {
@@ -34,7 +34,8 @@ static inline void expect_tensor_error(void (*entry)(const void *), uint32_t thr
     expect_error_launch(tensor_launch(entry, threads), status, words);
 }
 
-// `columns` of tensor memory, an mbarrier for one arrival, and 8 KiB of bf16 ones; gives the
+// `columns` of tensor memory, an mbarrier for one arrival, and tiles A (64 rows) and B (16 rows) of
+// bf16 ones; gives the
 // address.
 static inline uint32_t tensor_begin(uint32_t columns)
 {
@@ -43,9 +44,9 @@ static inline uint32_t tensor_begin(uint32_t columns)
         mbarrier_init(smem + SMEM_BARRIER, 1);
         fence_mbarrier_init();
     }
-    for (uint32_t i = thread_idx(); i < 2048; i += 32) {
+    for (uint32_t i = thread_idx(); i < 2560; i += 32) {
         if (thread_idx() < 32) {
-            st_shared_u32(smem + SMEM_TILE + 4 * i, 0x3f803f80);
+            st_shared_u32(smem + SMEM_A + 4 * i, 0x3f803f80);
         }
     }
     fence_proxy_async();
@@ -67,10 +68,10 @@ static inline void tensor_end(uint32_t tensor, uint32_t columns)
 // d[64][16] (+)= ones: 16 where it overwrites.
 static inline void tensor_multiply(uint32_t d, uint32_t accumulate)
 {
-    uint64_t tile =
-        tcgen05_matrix_descriptor(dynamic_smem() + SMEM_TILE, 0, 1024, TCGEN05_SWIZZLE_128);
-    tcgen05_mma_f16_ss(d, tile, tile, tcgen05_instruction(TCGEN05_BF16, TCGEN05_BF16, 64, 16, 0, 0),
-                       accumulate);
+    uint32_t smem = dynamic_smem();
+    tcgen05_mma_f16_ss(d, tcgen05_matrix_descriptor(smem + SMEM_A, 0, 1024, TCGEN05_SWIZZLE_128),
+                       tcgen05_matrix_descriptor(smem + SMEM_B, 0, 1024, TCGEN05_SWIZZLE_128),
+                       tcgen05_instruction(TCGEN05_BF16, TCGEN05_BF16, 64, 16, 0, 0), accumulate);
 }
 
 #endif
