@@ -64,6 +64,12 @@ uint32_t agent_bulk(const struct cta *cta, uint32_t thread)
     return numbered(cta, &fiber->bulk.agent, AGENT_BULK, thread);
 }
 
+uint32_t agent_bulk_write(const struct cta *cta, uint32_t thread)
+{
+    struct fiber *fiber = &cta->cluster->fibers[agent_thread(cta, thread)];
+    return numbered(cta, &fiber->bulk.write_agent, AGENT_BULK_WRITE, thread);
+}
+
 uint32_t agent_copies(const struct cta *cta, uint32_t thread)
 {
     struct fiber *fiber = &cta->cluster->fibers[agent_thread(cta, thread)];

@@ -1,6 +1,6 @@
 // Bulk copies and reductions of byte ranges, and the groups in which bulk stores are waited for.
 #include "../src/device/ptx/bulk.h"
-#include "state.h"
+#include "global.h"
 
 enum { GROUP_RING = sizeof(((struct fiber *)0)->bulk.group_epoch) / sizeof(uint32_t) };
 
@@ -14,13 +14,19 @@ static void check_range(const char *instruction, uint64_t first, uint64_t second
     }
 }
 
-static void load_into(struct cta *cta, uint32_t dst, const void *src, uint32_t bytes, uint32_t bar)
+static void load_into(struct cta *cta, uint32_t dst, const void *src, uint32_t bytes, uint32_t bar,
+                      bool from_global)
 {
     struct mbarrier *barrier = mbarrier_find(bar, "cp.async.bulk", true);
     barrier->load_phase_plus_1 = barrier->phase + 1;
     uint32_t agent = agent_mbarrier(barrier);
     uint32_t epoch = ++barrier->transfers;
     check_write(cta, dst, bytes, (struct access){ACCESS_BULK_LOAD, agent, epoch, true});
+    if (from_global) {
+        check_global_access(
+            src, bytes,
+            (struct global_access){ACCESS_BULK_LOAD, agent, epoch, GLOBAL_READ, SCOPE_CTA, true});
+    }
     transfer_start(&(struct transfer){.kind = TRANSFER_LOAD,
                                       .cta = cta,
                                       .smem_addr = dst,
@@ -34,21 +40,19 @@ static void load_into(struct cta *cta, uint32_t dst, const void *src, uint32_t b
 void bulk_load(uint32_t dst, const void *src, uint32_t bytes, uint32_t bar)
 {
     check_range("cp.async.bulk load", dst, (uintptr_t)src, bytes);
-    check_global(src, bytes, false, "cp.async.bulk load");
     struct cta *cta = cta_of_address(dst, "cp.async.bulk load");
     if (cta != current_cta() || cta_of_address(bar, "cp.async.bulk load") != cta) {
         emu_fail(EMU_FAULT,
                  "cp.async.bulk load to 0x%x, mbarrier 0x%x: both must be in the own CTA", dst,
                  bar);
     }
-    load_into(cta, dst, src, bytes, bar);
+    load_into(cta, dst, src, bytes, bar, true);
 }
 
 void bulk_load_multicast(uint32_t dst, const void *src, uint32_t bytes, uint32_t bar,
                          uint32_t cta_mask)
 {
     check_range("cp.async.bulk multicast", dst, (uintptr_t)src, bytes);
-    check_global(src, bytes, false, "cp.async.bulk multicast");
     if (cta_mask == 0 || cta_mask >> machine.cluster_size) {
         emu_fail(EMU_FAULT, "cp.async.bulk multicast to CTAs 0x%x: the cluster has %u", cta_mask,
                  machine.cluster_size);
@@ -57,7 +61,7 @@ void bulk_load_multicast(uint32_t dst, const void *src, uint32_t bytes, uint32_t
         if (cta_mask >> r & 1) {
             uint32_t rank = r << SMEM_RANK_SHIFT;
             load_into(&current_cta()->cluster->ctas[r], (dst & SMEM_OFFSET_MASK) | rank, src, bytes,
-                      (bar & SMEM_OFFSET_MASK) | rank);
+                      (bar & SMEM_OFFSET_MASK) | rank, true);
         }
     }
 }
@@ -78,7 +82,26 @@ void bulk_copy_cluster(uint32_t dst, uint32_t src, uint32_t bytes, uint32_t bar)
     uint32_t agent = agent_mbarrier(barrier);
     check_read(from, src, bytes,
                (struct access){ACCESS_BULK_COPY, agent, barrier->transfers + 1, true});
-    load_into(to, dst, from->smem + (src & SMEM_OFFSET_MASK), bytes, bar);
+    load_into(to, dst, from->smem + (src & SMEM_OFFSET_MASK), bytes, bar, false);
+}
+
+// A reduction is a relaxed atomic on each element.
+static void check_destination(const struct transfer *transfer)
+{
+    bool reduces = transfer->kind == TRANSFER_REDUCE;
+    struct global_access access = {
+        .kind = transfer->is_box ? (reduces ? ACCESS_TMA_REDUCE : ACCESS_TMA_STORE)
+                                 : (reduces ? ACCESS_BULK_REDUCE : ACCESS_BULK_STORE),
+        .agent = agent_bulk_write(transfer->cta, transfer->issuer->thread),
+        .epoch = transfer->epoch,
+        .mode = reduces ? GLOBAL_READ | GLOBAL_WRITE | GLOBAL_STRONG : GLOBAL_WRITE,
+        .scope = SCOPE_GPU,
+        .async = true};
+    if (transfer->is_box) {
+        tma_check_global(transfer, &access);
+    } else {
+        check_global_access(transfer->global, transfer->bytes, access);
+    }
 }
 
 // Gives the issuing thread an agent of its own, and starts the store. Called for boxes too.
@@ -95,6 +118,7 @@ void bulk_store_start(struct transfer *transfer)
     check_read(cta, transfer->smem_addr, transfer->bytes,
                (struct access){transfer->is_box ? ACCESS_TMA_STORE : ACCESS_BULK_STORE,
                                transfer->agent, transfer->epoch, true});
+    check_destination(transfer);
     transfer_start(transfer);
 }
 
@@ -102,7 +126,6 @@ static void store(const char *instruction, transfer_kind kind, void *dst, uint32
                   uint32_t bytes, emu_element element)
 {
     check_range(instruction, src, (uintptr_t)dst, bytes);
-    check_global(dst, bytes, true, instruction);
     if (cta_of_address(src, instruction) != current_cta()) {
         emu_fail(EMU_FAULT, "%s from 0x%x: the source must be in the own CTA", instruction, src);
     }
@@ -141,22 +164,32 @@ void bulk_commit_group(void)
     fiber->bulk.open = 0;
 }
 
-// Both forms: the emulator's global memory is seen by all at once.
-void bulk_wait_group_read(uint32_t n)
+static void wait_groups(uint32_t n, bool writes_too)
 {
     struct fiber *fiber = current_fiber();
     uint32_t groups = fiber->bulk.committed > n ? fiber->bulk.committed - n : 0;
-    if (groups <= fiber->bulk.complete) {
-        return;
+    uint32_t epoch = groups ? fiber->bulk.group_epoch[(groups - 1) % GROUP_RING] : 0;
+    if (groups > fiber->bulk.complete) {
+        transfers_finish_stores(fiber, groups);
+        fiber->bulk.complete = groups;
+        if (fiber->bulk.agent) {
+            clock_know(fiber->bulk.agent, epoch);
+        }
     }
-    transfers_finish_stores(fiber, groups);
-    fiber->bulk.complete = groups;
-    if (fiber->bulk.agent) {
-        clock_know(fiber->bulk.agent, fiber->bulk.group_epoch[(groups - 1) % GROUP_RING]);
+    if (writes_too && groups > fiber->bulk.written) {
+        fiber->bulk.written = groups;
+        if (fiber->bulk.write_agent) {
+            clock_know(fiber->bulk.write_agent, epoch);
+        }
     }
+}
+
+void bulk_wait_group_read(uint32_t n)
+{
+    wait_groups(n, false);
 }
 
 void bulk_wait_group(uint32_t n)
 {
-    bulk_wait_group_read(n);
+    wait_groups(n, true);
 }

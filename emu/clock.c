@@ -76,6 +76,7 @@ void clocks_allocate(struct cluster *cluster, struct clocks *clocks)
     uint32_t *words = cluster->clock_memory + cluster->clock_count * clock_words();
     memset(words, 0, clock_words() * sizeof *words);
     place(clocks, words);
+    clocks->foreign = NULL;
     cluster->clock_owners[cluster->clock_count++] = clocks;
 }
 
@@ -127,11 +128,13 @@ void clock_merge(struct clocks *to, const struct clocks *from)
     clock_join(to->reached, from->reached);
     clock_join_tensor(to->tensor_done, from->tensor_done);
     clock_join_tensor(to->tensor_fenced, from->tensor_fenced);
+    to->foreign = knowledge_join(to->foreign, from->foreign);
 }
 
 void clock_snapshot(struct clocks *copy)
 {
     memcpy(copy->before, machine.current->clocks.before, clock_words() * sizeof(uint32_t));
+    copy->foreign = machine.current->clocks.foreign;
 }
 
 void clock_tick(void)
@@ -165,6 +168,7 @@ void clock_complete(struct meeting *meeting)
     if (checking() && meeting->complete.before) {
         memcpy(meeting->complete.before, meeting->arriving.before,
                clock_words() * sizeof(uint32_t));
+        meeting->complete.foreign = meeting->arriving.foreign;
     }
 }
 

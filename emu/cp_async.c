@@ -5,7 +5,7 @@
 // blocked, because an arrival behind them is due. Early: at issue. Random: each copy at some time,
 // in any order.
 #include "../src/device/ptx/cp_async.h"
-#include "state.h"
+#include "global.h"
 #include <stdlib.h>
 
 enum {
@@ -188,12 +188,14 @@ static void copy(uint32_t dst, const void *src, uint32_t size, uint32_t bytes)
     if (bytes > size) {
         emu_fail(EMU_FAULT, "cp.async of %u bytes that reads %u", size, bytes);
     }
-    if (bytes) {
-        check_global(src, bytes, false, "cp.async");
-    }
     uint32_t agent = agent_copies(cta, fiber->thread);
     uint32_t epoch = ++fiber->copies.epoch;
     check_write(cta, dst, size, (struct access){ACCESS_CP_ASYNC, agent, epoch, false});
+    if (bytes) {
+        check_global_access(
+            src, bytes,
+            (struct global_access){ACCESS_CP_ASYNC, agent, epoch, GLOBAL_READ, SCOPE_CTA, false});
+    }
     add_item(fiber, (struct item){.dst = cta->smem + (dst & SMEM_OFFSET_MASK),
                                   .src = src,
                                   .bytes = bytes,

@@ -37,12 +37,14 @@ typedef enum emu_check {
     EMU_CHECK_ORDER
 } emu_check;
 
-// Global memory that the kernel may touch; everything else is out of bounds.
+// Global memory that the kernel may touch; everything else is out of bounds. An output holds
+// nothing yet: to read it before it is written is an error.
+typedef enum emu_writable { EMU_READ_ONLY, EMU_READ_WRITE, EMU_OUTPUT } emu_writable;
 struct emu_buffer {
     const char *name;
     void *data;
     uint64_t bytes;
-    int writable;
+    emu_writable writable;
 };
 
 struct emu_launch {

@@ -1,10 +1,7 @@
 // Global memory: every pointer must lie in a buffer that the launch registered; loads, stores,
-// atomics and reductions.
-//
-// Accesses of different CTAs are not ordered against each other by the checker; the atomics are
-// atomic because one thread runs at a time.
+// reductions. Atomics are atomic because one thread runs at a time.
+#include "global.h"
 #include "../src/device/ptx/memory_ops.h"
-#include "state.h"
 
 void check_global(const void *p, uint64_t bytes, bool write, const char *instruction)
 {
@@ -31,23 +28,25 @@ void check_global(const void *p, uint64_t bytes, bool write, const char *instruc
              p);
 }
 
-static void check_access(const void *p, uint32_t bytes, bool write, const char *instruction)
+void check_global_alignment(const void *p, uint32_t bytes, const char *instruction)
 {
     if ((uintptr_t)p % bytes) {
         emu_fail(EMU_FAULT, "%s at global address %p: not %u-byte aligned", instruction, p, bytes);
     }
-    check_global(p, bytes, write, instruction);
 }
 
 static void load(void *r, const void *p, uint32_t bytes)
 {
-    check_access(p, bytes, false, "ld.global");
+    check_global_alignment(p, bytes, "ld.global");
+    check_global_access(p, bytes, thread_global_access(ACCESS_LD_GLOBAL, GLOBAL_READ, SCOPE_CTA));
     memcpy(r, p, bytes);
 }
 
 static void store(void *p, const void *r, uint32_t bytes)
 {
-    check_access(p, bytes, true, "st.global");
+    check_global_alignment(p, bytes, "st.global");
+    check_global_access(p, bytes, thread_global_access(ACCESS_ST_GLOBAL, GLOBAL_WRITE, SCOPE_CTA));
+    flags_overwritten(p, bytes);
     memcpy(p, r, bytes);
 }
 
@@ -98,60 +97,10 @@ void st_global_v4_u32(void *p, const uint32_t *r)
     store(p, r, 16);
 }
 
-uint32_t ld_acquire_gpu_u32(const void *p)
-{
-    fiber_yield();
-    return ld_global_u32(p);
-}
-
-void st_release_gpu_u32(void *p, uint32_t value)
-{
-    st_global_u32(p, value);
-    machine.progress = true;
-}
-
-static uint32_t add_u32(void *p, uint32_t value, const char *instruction)
-{
-    check_access(p, sizeof value, true, instruction);
-    uint32_t old;
-    memcpy(&old, p, sizeof old);
-    uint32_t sum = old + value;
-    memcpy(p, &sum, sizeof sum);
-    machine.progress = true;
-    return old;
-}
-
-void red_release_gpu_add_u32(void *p, uint32_t value)
-{
-    add_u32(p, value, "red.global");
-}
-
-uint32_t atom_global_add_u32(void *p, uint32_t value)
-{
-    return add_u32(p, value, "atom.global");
-}
-
-uint32_t atom_acq_rel_gpu_add_u32(void *p, uint32_t value)
-{
-    return add_u32(p, value, "atom.global");
-}
-
-uint32_t atom_global_cas_u32(void *p, uint32_t expected, uint32_t value)
-{
-    fiber_yield();
-    check_access(p, sizeof value, true, "atom.global");
-    uint32_t old;
-    memcpy(&old, p, sizeof old);
-    if (old == expected) {
-        memcpy(p, &value, sizeof value);
-        machine.progress = true;
-    }
-    return old;
-}
-
 void red_global_add_f32(void *p, float value)
 {
-    check_access(p, sizeof value, true, "red.global");
+    check_global_alignment(p, sizeof value, "red.global");
+    atomic_order(p, ACCESS_RED_GLOBAL, RELAXED, SCOPE_GPU);
     global_reduce_add(p, (const uint8_t *)&value, sizeof value, EMU_F32);
 }
 

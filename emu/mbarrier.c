@@ -5,7 +5,7 @@
 // arrivals and bytes are both at zero.
 #include "../src/device/ptx/mbarrier.h"
 #include "../src/device/ptx/fence.h"
-#include "state.h"
+#include "global.h"
 #include <stdlib.h>
 
 // PTX ISA, "Contents of the mbarrier object".
@@ -147,18 +147,12 @@ void fence_proxy_async(void)
     clock_fence_async();
 }
 
-// Fences of the generic proxy order nothing by themselves: the accesses around them do, and those
-// are modelled as such.
-void fence_acq_rel_cta(void)
+void fence_proxy_async_global(void)
 {
-}
-
-void fence_acq_rel_cluster(void)
-{
-}
-
-void fence_acq_rel_gpu(void)
-{
+    if (checking()) {
+        global_shadow_fence_async();
+        clock_tick();
+    }
 }
 
 // A wait by parity sees only two phases: one more may end only after every regular waiter has seen

@@ -18,6 +18,12 @@ static const char *const ACCESS_NAMES[] = {
     [ACCESS_BULK_STORE] = "bulk store",
     [ACCESS_BULK_COPY] = "bulk copy between CTAs",
     [ACCESS_CP_ASYNC] = "cp.async",
+    [ACCESS_TMA_REDUCE] = "TMA reduction",
+    [ACCESS_BULK_REDUCE] = "bulk reduction",
+    [ACCESS_LD_GLOBAL] = "ld.global",
+    [ACCESS_ST_GLOBAL] = "st.global",
+    [ACCESS_ATOM_GLOBAL] = "atom.global",
+    [ACCESS_RED_GLOBAL] = "red.global",
     [ACCESS_WGMMA_A] = "wgmma reading A",
     [ACCESS_WGMMA_B] = "wgmma reading B",
     [ACCESS_TENSOR_ALLOC] = "tcgen05.alloc",
@@ -85,6 +91,7 @@ const char *describe_agent(const struct cluster *cluster, uint32_t agent)
         break;
     }
     case AGENT_BULK:
+    case AGENT_BULK_WRITE:
         snprintf(text, sizeof texts[0], "a bulk store of thread %u%s", a.index, where);
         break;
     case AGENT_COPIES:
@@ -128,6 +135,7 @@ static int text_wait(char *text, size_t size, const struct fiber *fiber)
     case WAIT_REGISTERS:
         return snprintf(text, size, "setmaxnreg.inc: needs %u registers, the pool has %u",
                         fiber->wait_value, fiber->cta->register_pool);
+    case WAIT_FLAG: return flag_text_wait(text, size, fiber->wait_object);
     case WAIT_WGMMA:
         return snprintf(text, size, "wgmma.wait_group: not all warps have issued its wgmmas");
     case WAIT_TENSOR_ALLOC:

@@ -51,6 +51,10 @@ static bool check_launch(const struct emu_launch *l)
         return bad_launch("a grid of %llu CTAs along y or z: at most %llu",
                           l->grid[1] > l->grid[2] ? l->grid[1] : l->grid[2], 65535);
     }
+    if ((uint64_t)l->grid[0] * l->grid[1] * l->grid[2] > UINT32_MAX) {
+        return bad_launch("a grid of %llu CTAs: the emulator counts to %llu",
+                          (unsigned long long)l->grid[0] * l->grid[1] * l->grid[2], UINT32_MAX);
+    }
     if (l->cluster > 1 && l->grid[0] % l->cluster) {
         return bad_launch("a grid of %llu CTAs along x is not a multiple of the cluster of %llu",
                           l->grid[0], l->cluster);
@@ -142,11 +146,17 @@ static void fiber_reset(struct fiber *fiber, struct cta *cta, uint32_t thread)
     fiber_prepare(fiber);
 }
 
-static void cta_reset(struct cta *cta, uint64_t x, uint64_t y, uint64_t z)
+void cluster_blocks(uint32_t index, uint32_t rank, uint32_t block_out[3])
 {
-    cta->block[0] = (uint32_t)x;
-    cta->block[1] = (uint32_t)y;
-    cta->block[2] = (uint32_t)z;
+    uint32_t along_x = machine.launch.grid[0] / machine.cluster_size;
+    block_out[0] = index % along_x * machine.cluster_size + rank;
+    block_out[1] = index / along_x % machine.launch.grid[1];
+    block_out[2] = index / along_x / machine.launch.grid[1];
+}
+
+static void cta_reset(struct cta *cta)
+{
+    cluster_blocks(cta->cluster->index, cta->rank, cta->block);
     memset(cta->smem, 0xff, SMEM_BASE + machine.launch.smem_bytes);
     shadow_reset(cta->shadow);
     cta->mbarrier_count = 0;
@@ -172,11 +182,7 @@ bool next_cluster(struct cluster *cluster)
     if (next_index == index_count) {
         return false;
     }
-    uint64_t along_x = machine.launch.grid[0] / machine.cluster_size;
-    uint64_t x = next_index % along_x * machine.cluster_size;
-    uint64_t y = next_index / along_x % machine.launch.grid[1];
-    uint64_t z = next_index / along_x / machine.launch.grid[1];
-    next_index++;
+    cluster->index = (uint32_t)next_index++;
     clocks_reset(cluster);
     agents_reset(cluster);
     copies_reset(cluster);
@@ -185,7 +191,7 @@ bool next_cluster(struct cluster *cluster)
     cluster->unfinished = machine.cluster_size * machine.launch.threads;
     cluster->active = true;
     for (uint32_t r = 0; r < machine.cluster_size; r++) {
-        cta_reset(&cluster->ctas[r], x + r, y, z);
+        cta_reset(&cluster->ctas[r]);
     }
     return true;
 }
@@ -262,7 +268,8 @@ emu_status emu_launch(const struct emu_launch *launch, struct emu_result *result
     }
     machine_set_up(launch);
     machine.clusters = calloc(machine.resident, sizeof *machine.clusters);
-    bool created = machine.clusters != NULL;
+    machine.fences = calloc(index_count, sizeof *machine.fences);
+    bool created = machine.clusters && machine.fences && global_shadow_create();
     for (uint32_t c = 0; created && c < machine.resident; c++) {
         created = cluster_create(&machine.clusters[c]);
     }
@@ -277,5 +284,9 @@ emu_status emu_launch(const struct emu_launch *launch, struct emu_result *result
     }
     free(machine.clusters);
     machine.clusters = NULL;
+    global_shadow_destroy();
+    locations_destroy();
+    arena_destroy();
+    free(machine.fences);
     return result_out->status;
 }

@@ -48,6 +48,7 @@ static bool is_ready(const struct fiber *fiber)
         return ((const struct cluster *)fiber->wait_object)->barrier.generation !=
                fiber->wait_value;
     case WAIT_REGISTERS: return fiber->cta->register_pool >= fiber->wait_value;
+    case WAIT_FLAG: return flag_is_there(fiber->wait_object);
     case WAIT_WGMMA: return wgmma_ready(fiber->wait_object, fiber->wait_value);
     case WAIT_TENSOR_ALLOC: return tmem_alloc_granted(fiber->cta);
     case WAIT_TENSOR_DEALLOC: return tmem_dealloc_met(fiber->wait_object, fiber->wait_value);

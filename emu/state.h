@@ -7,13 +7,15 @@
 //   agent.c      numbers for whoever accesses memory
 //   clock.c      vector clocks: what happened before what
 //   shadow.c     who touched which byte of shared memory
+//   knowledge.c  what threads know of other clusters
+//   global_shadow.c  who touched which byte of global memory
 //   transfer.c   asynchronous copies in flight
 //   numeric.c    16- and 8-bit floats
 //
 // The instructions: mbarrier.c, barrier.c, cluster.c, warp.c, matrix.c, mma_sync.c, cp_async.c,
-// tma.c, bulk.c, global.c, wgmma.c (order) and wgmma_tile.c (layouts and arithmetic). Blackwell's:
-// tmem.c (tensor memory), tmem_shadow.c (who touched it), tmem_access.c (ld, st, fences), tcgen05.c
-// (mma, cp, commit: order), tcgen05_mma.c (layouts and arithmetic).
+// tma.c, bulk.c, global.c, flag.c, wgmma.c (order) and wgmma_tile.c (layouts and arithmetic).
+// Blackwell's: tmem.c (tensor memory), tmem_shadow.c (who touched it), tmem_access.c (ld, st,
+// fences), tcgen05.c (mma, cp, commit: order), tcgen05_mma.c (layouts and arithmetic).
 #ifndef EMU_STATE_H
 #define EMU_STATE_H
 
@@ -53,6 +55,12 @@ typedef enum access_kind {
     ACCESS_BULK_STORE,
     ACCESS_BULK_COPY,
     ACCESS_CP_ASYNC,
+    ACCESS_TMA_REDUCE,
+    ACCESS_BULK_REDUCE,
+    ACCESS_LD_GLOBAL,
+    ACCESS_ST_GLOBAL,
+    ACCESS_ATOM_GLOBAL,
+    ACCESS_RED_GLOBAL,
     ACCESS_WGMMA_A,
     ACCESS_WGMMA_B,
     ACCESS_TENSOR_ALLOC,
@@ -78,6 +86,7 @@ struct clocks {
     uint32_t *reached;
     uint32_t *tensor_done;
     uint32_t *tensor_fenced;
+    const struct knowledge *foreign; // of other clusters (knowledge.c)
 };
 
 // A place where threads meet: what the arrivals released, and the copy of it that the waiters
@@ -133,6 +142,7 @@ typedef enum wait_kind {
     WAIT_WARP,
     WAIT_CLUSTER,
     WAIT_REGISTERS,
+    WAIT_FLAG,
     WAIT_WGMMA,
     WAIT_TENSOR_ALLOC,
     WAIT_TENSOR_DEALLOC,
@@ -160,7 +170,9 @@ struct fiber {
         bool fenced;
     } wgmma;
     struct {
-        uint32_t agent; // 0 before the first store
+        uint32_t agent;       // reads shared memory; 0 before the first store
+        uint32_t write_agent; // writes global memory
+        uint32_t written;     // groups whose writes were waited for
         uint32_t epoch;
         uint32_t open; // stores not in a group yet
         uint32_t committed;
@@ -176,6 +188,10 @@ struct fiber {
         uint32_t waited;          // the last copy that somebody waits for
         uint32_t group_epoch[64]; // a ring
     } copies;
+    struct {
+        const struct seen_flag *seen;      // by relaxed loads
+        const struct knowledge *fenced[4]; // what it knew at its last fence of each scope
+    } flags;
     bool cluster_arrived;
     uint32_t cluster_generation;
 };
@@ -202,6 +218,7 @@ struct cta {
 
 struct cluster {
     bool active;
+    uint32_t index;       // in the grid
     struct cta *ctas;     // machine.cluster_size
     struct fiber *fibers; // of all its CTAs
     uint32_t unfinished;
@@ -235,6 +252,12 @@ struct machine {
     uint32_t cta_group;     // of the kernel's tcgen05 instructions; 0 before the first
     struct cluster *clusters;
     uint32_t resident;
+    // Order in global memory.
+    struct arena_block *arena;
+    const struct knowledge *last_join[3];
+    struct global_shadow *global_shadow;
+    struct locations *locations;
+    const struct fence ***fences; // of each cluster of the grid, of each thread
     struct fiber *current;
     void *main_stack_pointer;
     void *main_sanitizer_stack;
@@ -279,15 +302,18 @@ void fiber_yield(void);
 // ---- run_grid.c
 bool next_cluster(struct cluster *cluster); // starts the grid's next cluster there, if one is left
 void finish_cluster(struct cluster *cluster); // what must be true at the end
+// Which CTA of the grid has that rank in the cluster of that index.
+void cluster_blocks(uint32_t index, uint32_t rank, uint32_t block_out[3]);
 
 // ---- agent.c
 typedef enum agent_kind {
     AGENT_THREAD,
-    AGENT_BULK,     // the bulk stores of a thread
-    AGENT_COPIES,   // the cp.asyncs of a thread
-    AGENT_WGMMA,    // of a warpgroup
-    AGENT_MBARRIER, // the loads that signal it
-    AGENT_MMA       // the tcgen05 operations of a thread
+    AGENT_BULK,       // the bulk stores of a thread, reading shared memory
+    AGENT_BULK_WRITE, // and writing global memory
+    AGENT_COPIES,     // the cp.asyncs of a thread
+    AGENT_WGMMA,      // of a warpgroup
+    AGENT_MBARRIER,   // the loads that signal it
+    AGENT_MMA         // the tcgen05 operations of a thread
 } agent_kind;
 struct agent {
     agent_kind kind;
@@ -302,6 +328,7 @@ struct cta_agents {
 void agents_reset(struct cluster *cluster);
 uint32_t agent_thread(const struct cta *cta, uint32_t thread);
 uint32_t agent_bulk(const struct cta *cta, uint32_t thread);
+uint32_t agent_bulk_write(const struct cta *cta, uint32_t thread);
 uint32_t agent_copies(const struct cta *cta, uint32_t thread);
 uint32_t agent_wgmma(const struct cta *cta, uint32_t warpgroup);
 uint32_t agent_mbarrier(struct mbarrier *barrier);
@@ -373,6 +400,7 @@ const uint64_t *warp_exchange(const char *instruction, uint64_t operand, uint64_
 
 // ---- transfer.c: asynchronous copies
 typedef enum transfer_kind { TRANSFER_LOAD, TRANSFER_STORE, TRANSFER_REDUCE } transfer_kind;
+struct global_access;
 struct transfer {
     transfer_kind kind;
     struct cta *cta; // whose shared memory
@@ -404,6 +432,8 @@ void copies_thread_end(void);
 
 // ---- tma.c
 void tma_move_box(const struct transfer *transfer);
+// The part of the box that lies in the tensor.
+void tma_check_global(const struct transfer *transfer, const struct global_access *access);
 uint32_t swizzle_address(uint32_t addr, emu_swizzle swizzle);
 
 // ---- wgmma.c
@@ -425,6 +455,16 @@ int tmem_text_wait(char *text, size_t size, const struct fiber *fiber);
 // ---- tcgen05.c
 bool tcgen05_fire(struct cluster *cluster, bool one); // random ones, or the oldest commit
 uint32_t tcgen05_thread(const struct cta *cta, uint32_t slot);
+
+// ---- knowledge.c, global_shadow.c, flag.c (the rest of them is in global.h)
+const struct knowledge *knowledge_join(const struct knowledge *a, const struct knowledge *b);
+void arena_destroy(void);
+bool global_shadow_create(void);
+void global_shadow_destroy(void);
+void locations_destroy(void);
+struct flag_wait;
+bool flag_is_there(const struct flag_wait *wait);
+int flag_text_wait(char *text, size_t size, const struct flag_wait *wait);
 
 // ---- global.c
 void check_global(const void *p, uint64_t bytes, bool write, const char *instruction);

@@ -5,7 +5,7 @@
 // read as zero and are not written.
 #include "../src/device/ptx/tma.h"
 #include "../src/device/ptx/tma_pair.h"
-#include "state.h"
+#include "global.h"
 
 // What a tensor_map holds here. On a GPU its content is secret.
 struct map {
@@ -131,24 +131,53 @@ static void move_row(const struct transfer *t, const struct map *m, uint8_t *row
     }
 }
 
+// Row r of the box, counting through its dimensions; NULL outside the tensor.
+static uint8_t *box_row(const struct transfer *t, const struct map *m, uint32_t r)
+{
+    uint8_t *row = m->data;
+    for (uint32_t i = 1; i < m->rank; i++) {
+        int64_t c = t->coordinates[i] + (int64_t)(r % m->box[i]);
+        r /= m->box[i];
+        if (c < 0 || c >= (int64_t)m->dims[i]) {
+            return NULL;
+        }
+        row += c * (int64_t)m->strides_bytes[i - 1];
+    }
+    return row;
+}
+
+static uint32_t box_row_bytes(const struct map *m)
+{
+    return m->box[0] * element_bytes((emu_element)m->element);
+}
+
 void tma_move_box(const struct transfer *t)
 {
     struct map m = map_of(&t->map);
-    uint32_t row_bytes = m.box[0] * element_bytes((emu_element)m.element);
-    uint32_t rows = box_bytes(&m) / row_bytes;
+    uint32_t rows = box_bytes(&m) / box_row_bytes(&m);
     for (uint32_t r = 0; r < rows; r++) {
-        uint8_t *row = m.data;
-        uint32_t rest = r;
-        for (uint32_t i = 1; i < m.rank; i++) {
-            int64_t c = t->coordinates[i] + (int64_t)(rest % m.box[i]);
-            rest /= m.box[i];
-            if (c < 0 || c >= (int64_t)m.dims[i]) {
-                row = NULL;
-                break;
-            }
-            row += c * (int64_t)m.strides_bytes[i - 1];
+        move_row(t, &m, box_row(t, &m, r),
+                 (t->smem_addr & SMEM_OFFSET_MASK) + r * box_row_bytes(&m));
+    }
+}
+
+void tma_check_global(const struct transfer *t, const struct global_access *access)
+{
+    struct map m = map_of(&t->map);
+    const struct emu_buffer *buffer = global_buffer(m.data);
+    if (!buffer || buffer->writable == EMU_READ_ONLY) {
+        return;
+    }
+    int64_t size = (int64_t)element_bytes((emu_element)m.element);
+    int64_t first = t->coordinates[0] > 0 ? t->coordinates[0] : 0;
+    int64_t end = t->coordinates[0] + (int64_t)m.box[0];
+    end = end < (int64_t)m.dims[0] ? end : (int64_t)m.dims[0];
+    uint32_t rows = box_bytes(&m) / box_row_bytes(&m);
+    for (uint32_t r = 0; first < end && r < rows; r++) {
+        const uint8_t *row = box_row(t, &m, r);
+        if (row) {
+            check_global_access(row + first * size, (uint64_t)((end - first) * size), *access);
         }
-        move_row(t, &m, row, (t->smem_addr & SMEM_OFFSET_MASK) + r * row_bytes);
     }
 }
 
@@ -183,6 +212,9 @@ static void load_into(struct cta *cta, uint32_t dst, const tensor_map *map, uint
     memcpy(transfer.coordinates, c, sizeof transfer.coordinates);
     check_write(cta, dst, bytes,
                 (struct access){ACCESS_TMA_LOAD, transfer.agent, transfer.epoch, true});
+    tma_check_global(&transfer,
+                     &(struct global_access){ACCESS_TMA_LOAD, transfer.agent, transfer.epoch,
+                                             GLOBAL_READ, SCOPE_CTA, true});
     transfer_start(&transfer);
 }
 

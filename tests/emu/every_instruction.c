@@ -44,6 +44,7 @@ DEVICE void use_barriers(uint32_t smem)
     barrier_sync(1, 128);
     fence_acq_rel_cta();
     fence_acq_rel_gpu();
+    fence_acq_rel_sys();
 }
 
 DEVICE void use_cp_async(const uint32_t *words, uint32_t smem)
@@ -90,6 +91,7 @@ DEVICE void use_cluster_barriers(uint32_t smem)
     cluster_arrive_relaxed();
     cluster_wait();
     fence_proxy_async();
+    fence_proxy_async_global();
     fence_acq_rel_cluster();
     griddep_wait();
     griddep_launch_dependents();
@@ -168,11 +170,29 @@ DEVICE void use_memory(uint32_t *words, uint32_t smem)
     st_global_u16(words, ld_global_u16(words + 1));
     st_global_u32(words, ld_global_u32(words + 1));
     st_global_f32(words, ld_global_f32(words + 1));
-    st_release_gpu_u32(words, ld_acquire_gpu_u32(words + 1));
-    red_release_gpu_add_u32(words, atom_shared_add_u32(smem, 1));
-    words[2] = atom_global_add_u32(words, 1) + atom_acq_rel_gpu_add_u32(words, 1);
+    words[2] = atom_global_add_u32(words, atom_shared_add_u32(smem, 1));
     words[3] = atom_global_cas_u32(words, 1, 2);
     red_global_add_f32(words, 1.0f);
+}
+
+DEVICE void use_flags(uint32_t *words)
+{
+    st_release_cta_u32(words, ld_acquire_cta_u32(words + 1));
+    st_release_gpu_u32(words, ld_acquire_gpu_u32(words + 1));
+    st_release_sys_u32(words, ld_acquire_sys_u32(words + 1));
+    red_release_cta_add_u32(words, 1);
+    red_release_gpu_add_u32(words, 1);
+    red_release_sys_add_u32(words, 1);
+    words[2] = atom_acq_rel_cta_add_u32(words, 1) + atom_acq_rel_gpu_add_u32(words, 1) +
+               atom_acq_rel_sys_add_u32(words, 1);
+    st_relaxed_gpu_u32(words, ld_relaxed_gpu_u32(words + 1));
+    wait_equal_gpu_u32(words, 1);
+    wait_at_least_gpu_u32(words, 1);
+#ifdef SINCE_SM90
+    st_release_cluster_u32(words, ld_acquire_cluster_u32(words + 1));
+    red_release_cluster_add_u32(words, 1);
+    words[3] = atom_acq_rel_cluster_add_u32(words, 1);
+#endif
 }
 
 DEVICE uint32_t use_warp(uint32_t x)
@@ -292,6 +312,7 @@ KERNEL(128) every_instruction(const GRID_CONSTANT struct every_params p)
     use_cp_async(p.words, smem);
     use_mma_sync(p.words);
     use_memory(p.words, smem);
+    use_flags(p.words);
     use_ldmatrix(p.words, smem);
     st_global_u32(p.words, use_warp(thread_idx() + where));
 #ifdef SINCE_SM90

@@ -333,7 +333,8 @@ KERNEL_OF(many_mbarriers)
     }
     for (uint32_t i = t; i < MANY; i += 64) {
         mbarrier_wait(smem + 8 * (MANY - 1 - i), 0);
-        st_global_u32(&output[i], ld_shared_u32(smem + 4096 + 16 * (MANY - 1 - i)));
+        st_global_u32(&output[block_idx_x() * MANY + i],
+                      ld_shared_u32(smem + 4096 + 16 * (MANY - 1 - i)));
     }
 }
 
@@ -374,8 +375,8 @@ static void test_growth(void **state)
     launch.grid[0] = 3; // the slots are used again
     launch.resident = 2;
     expect_ok_launch(launch);
-    for (uint32_t i = 0; i < MANY; i++) {
-        assert_int_equal(output[i], input[4 * (MANY - 1 - i)]);
+    for (uint32_t i = 0; i < 3 * MANY; i++) {
+        assert_int_equal(output[i], input[4 * (MANY - 1 - i % MANY)]);
     }
     expect_ok(many_storing_threads, 256);
     for (uint32_t i = 0; i < 1024; i++) {

@@ -361,6 +361,7 @@ static void kernel_bulk(const void *params)
     st_global_u32(&output[160 + thread_idx()], pack_bf16x2(8.0f, 16.0f));
     st_global_u32(&output[192 + thread_idx()], pack_f16x2(8.0f, 16.0f));
     fence_proxy_async();
+    fence_proxy_async_global();
     cta_sync();
     if (thread_idx() == 0) {
         bulk_reduce_add_f32(output + 128, smem + DATA, 128);
@@ -395,6 +396,7 @@ static void kernel_cluster(const void *params)
     uint32_t rank = cluster_rank();
     uint32_t size = cluster_size();
     uint32_t next = (rank + 1) % size;
+    uint32_t out = block_idx_x() * 64;
     cluster_arrive();
     cluster_wait();
     if (thread_idx() == 0) {
@@ -407,7 +409,7 @@ static void kernel_cluster(const void *params)
     }
     mbarrier_wait(smem + BAR, 0);
     if (thread_idx() < 16) {
-        put(rank * 64 + thread_idx(), ld_shared_u32(smem + DATA + 4 * thread_idx()));
+        put(out + thread_idx(), ld_shared_u32(smem + DATA + 4 * thread_idx()));
     }
     // Each CTA sends its neighbour 16 words through the async proxy, and one word by a plain store.
     if (thread_idx() < 16) {
@@ -424,14 +426,14 @@ static void kernel_cluster(const void *params)
     }
     mbarrier_wait_cluster(smem + BAR, 1);
     if (thread_idx() < 16) {
-        put(rank * 64 + 16 + thread_idx(), ld_shared_u32(smem + DATA + 128 + 4 * thread_idx()));
+        put(out + 16 + thread_idx(), ld_shared_u32(smem + DATA + 128 + 4 * thread_idx()));
     }
     cluster_arrive();
     cluster_wait();
     if (thread_idx() == 0) {
-        put(rank * 64 + 32, ld_shared_u32(smem + DATA + 256));
-        put(rank * 64 + 33, ld_cluster_u32(cluster_map(smem + DATA + 256, next)));
-        put(rank * 64 + 34, block_idx_x());
+        put(out + 32, ld_shared_u32(smem + DATA + 256));
+        put(out + 33, ld_cluster_u32(cluster_map(smem + DATA + 256, next)));
+        put(out + 34, block_idx_x());
     }
     cluster_arrive();
     cluster_wait();
@@ -446,8 +448,9 @@ static void test_cluster(void **state)
         launch.grid[0] = 2 * size;
         launch.resident = 2;
         expect_ok_launch(launch);
-        for (uint32_t rank = 0; rank < size; rank++) {
-            const uint32_t *out = output + rank * 64;
+        for (uint32_t cta = 0; cta < 2 * size; cta++) {
+            const uint32_t *out = output + cta * 64;
+            uint32_t rank = cta % size;
             uint32_t before = (rank + size - 1) % size;
             assert_memory_equal(out, input, 64);
             for (uint32_t i = 0; i < 16; i++) {
@@ -455,7 +458,7 @@ static void test_cluster(void **state)
             }
             assert_int_equal(out[32], before + 7);
             assert_int_equal(out[33], rank + 7);
-            assert_int_equal(out[34] % size, rank);
+            assert_int_equal(out[34], cta);
         }
     }
 }

@@ -3,11 +3,13 @@
 //
 // Shared addresses are 32 bits and may lie in another CTA of the cluster only where the name says
 // so. Vector forms need their natural alignment. Global pointers must be in a buffer that the
-// launch registered with the emulator.
+// launch registered with the emulator. Ordered accesses of global memory are in flags.h.
 #ifndef ATTN_PTX_MEMORY_OPS_H
 #define ATTN_PTX_MEMORY_OPS_H
 
 #include "../common/kernel.h"
+#include "flags.h"
+
 // ld.shared, st.shared
 PTX uint32_t ld_shared_u16(uint32_t addr)
     PTX_BODY(uint16_t r; asm volatile("ld.shared.u16 %0, [%1];"
@@ -111,31 +113,10 @@ PTX void st_global_v4_u32(void *p, const uint32_t *r)
                           "r"(r[2]), "r"(r[3])
                           : "memory"););
 
-// ld.acquire.gpu, st.release.gpu, red.release.gpu: flags and counters between CTAs. A loop that
-// waits for one must load with ld_acquire_gpu_u32, which lets the others run.
-PTX uint32_t ld_acquire_gpu_u32(const void *p)
-    PTX_BODY(uint32_t r; asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
-                                      : "=r"(r)
-                                      : "l"(p)
-                                      : "memory");
-             return r;);
-PTX void st_release_gpu_u32(void *p, uint32_t value)
-    PTX_BODY(asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(value)
-                          : "memory"););
-PTX void red_release_gpu_add_u32(void *p, uint32_t value)
-    PTX_BODY(asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(value)
-                          : "memory"););
-
-// atom.global and red.global, relaxed at GPU scope unless named otherwise; atom gives the old
-// value.
+// atom.global and red.global, relaxed at GPU scope: they order nothing (flags.h has those that do).
+// atom gives the old value.
 PTX uint32_t atom_global_add_u32(void *p, uint32_t value)
     PTX_BODY(uint32_t old; asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], %2;"
-                                        : "=r"(old)
-                                        : "l"(p), "r"(value)
-                                        : "memory");
-             return old;);
-PTX uint32_t atom_acq_rel_gpu_add_u32(void *p, uint32_t value)
-    PTX_BODY(uint32_t old; asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"
                                         : "=r"(old)
                                         : "l"(p), "r"(value)
                                         : "memory");
