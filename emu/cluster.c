@@ -43,6 +43,11 @@ void kernel_role(const char *name)
     current_fiber()->role = name;
 }
 
+uint32_t kept_u32(uint32_t x)
+{
+    return x;
+}
+
 uint32_t dynamic_smem(void)
 {
     return current_cta()->rank << SMEM_RANK_SHIFT | SMEM_BASE;

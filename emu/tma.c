@@ -324,6 +324,13 @@ void tma_load_4d(uint32_t dst, const tensor_map *map, uint32_t bar, int32_t c0, 
     load(4, dst, map, bar, (const int32_t[5]){c0, c1, c2, c3});
 }
 
+void tma_load_4d_hint(uint32_t dst, const tensor_map *map, uint32_t bar, int32_t c0, int32_t c1,
+                      int32_t c2, int32_t c3, uint64_t policy)
+{
+    (void)policy;
+    tma_load_4d(dst, map, bar, c0, c1, c2, c3);
+}
+
 void tma_load_5d(uint32_t dst, const tensor_map *map, uint32_t bar, int32_t c0, int32_t c1,
                  int32_t c2, int32_t c3, int32_t c4)
 {

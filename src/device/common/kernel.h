@@ -9,8 +9,8 @@
 //                    emu/ includes the same headers, and the compiler compares its definitions with
 //                    them.
 //   DEVICE           a function of a kernel.
-//   KERNEL(threads)  the entry; KERNEL_CLUSTER(threads, ctas) with a cluster along x. Parameters
-//                    are one struct by value, marked GRID_CONSTANT, with the tensor maps inside it.
+//   KERNEL(threads)  the entry; KERNEL_CLUSTER(threads, ctas) with a cluster along x,
+//                    KERNEL_CTAS(threads, ctas) for several CTAs to a multiprocessor. Parameters are one struct by value, marked GRID_CONSTANT, with the tensor maps inside it.
 //   UNROLL           before a loop whose counter indexes a fragment. A fragment is a local array;
 //                    every index into it must be a constant after unrolling, or the array leaves
 //                    the registers (the gate finds it, gcc does not).
@@ -24,6 +24,7 @@
 #define ATTN_DEVICE_KERNEL_H
 
 #include "../../shared/shared_types.h"
+#include "../../shared/tensor_map.h"
 
 #ifdef __CUDACC__
 
@@ -34,6 +35,7 @@
     }
 #define DEVICE static __device__ __forceinline__
 #define KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads, 1)
+#define KERNEL_CTAS(threads, ctas) extern "C" __global__ void __launch_bounds__(threads, ctas)
 #define KERNEL_CLUSTER(threads, ctas)                                                              \
     extern "C" __global__ void __cluster_dims__(ctas, 1, 1) __launch_bounds__(threads, 1)
 #define GRID_CONSTANT __grid_constant__
@@ -42,30 +44,19 @@
 #define ROLE(name) ((void)0)
 #define INFINITY_F32 __int_as_float(0x7f800000)
 
-// What cuTensorMapEncodeTiled fills in: 128 bytes, 64-byte aligned.
-typedef struct __align__(64) tensor_map
-{
-    uint64_t opaque[16];
-}
-tensor_map;
-
 #else
 
 #define PTX extern
 #define PTX_BODY(...)
 #define DEVICE static inline
 #define KERNEL(threads) void
+#define KERNEL_CTAS(threads, ctas) void
 #define KERNEL_CLUSTER(threads, ctas) void
 #define GRID_CONSTANT
 #define UNROLL
 #define NO_UNROLL
 #define ROLE(name) kernel_role(name)
 #define INFINITY_F32 __builtin_inff()
-
-// Filled in by emu_tensor_map_encode.
-typedef struct tensor_map {
-    uint64_t opaque[16];
-} tensor_map;
 
 void kernel_role(const char *name);
 
@@ -84,5 +75,9 @@ PTX uint32_t grid_dim_z(void) PTX_BODY(return gridDim.z;);
 PTX uint32_t dynamic_smem(void)
     PTX_BODY(extern __shared__ __align__(1024) unsigned char dynamic_smem_bytes[];
              return (uint32_t)__cvta_generic_to_shared(dynamic_smem_bytes););
+
+// The same value, which the compiler must then keep: it would rather work an address out anew at
+// every use, in loops too.
+PTX uint32_t kept_u32(uint32_t x) PTX_BODY(asm volatile("" : "+r"(x)); return x;);
 
 #endif

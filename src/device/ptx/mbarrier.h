@@ -77,12 +77,23 @@ PTX uint32_t mbarrier_try_wait_cluster(uint32_t bar, uint32_t parity) PTX_BODY(
     return done;);
 #endif
 
-// Waits until it is over: the loop that PTX leaves to the caller.
+// Waits until it is over: the loop that PTX leaves to the caller, in one piece, so that the
+// predicate is branched on where it is made.
 PTX void mbarrier_wait(uint32_t bar, uint32_t parity)
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
     PTX_BODY(while (!mbarrier_try_wait(bar, parity)){});
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#else
+    PTX_BODY(asm volatile("{ .reg .pred p; WAIT: "
+                          "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 p, [%0], %1; "
+                          "@!p bra WAIT; }" ::"r"(bar),
+                          "r"(parity)
+                          : "memory"););
 PTX void mbarrier_wait_cluster(uint32_t bar, uint32_t parity)
-    PTX_BODY(while (!mbarrier_try_wait_cluster(bar, parity)){});
+    PTX_BODY(asm volatile("{ .reg .pred p; WAIT: "
+                          "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1; "
+                          "@!p bra WAIT; }" ::"r"(bar),
+                          "r"(parity)
+                          : "memory"););
 #endif
 
 #endif

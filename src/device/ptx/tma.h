@@ -46,6 +46,15 @@ PTX void tma_load_5d(uint32_t dst, const tensor_map *map, uint32_t bar, int32_t 
                  "l"(map), "r"(bar), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
                  : "memory"););
 
+// With an L2 cache policy (PTX ISA, "createpolicy"; the operand of .L2::cache_hint).
+PTX void tma_load_4d_hint(uint32_t dst, const tensor_map *map, uint32_t bar, int32_t c0, int32_t c1,
+                          int32_t c2, int32_t c3, uint64_t policy)
+    PTX_BODY(asm volatile(
+                 "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+                 ".L2::cache_hint [%0], [%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(dst),
+                 "l"(map), "r"(bar), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "l"(policy)
+                 : "memory"););
+
 // The same box to the same offset in every CTA of the mask; each CTA's own barrier at the offset of
 // `bar` is told.
 PTX void tma_load_multicast_2d(uint32_t dst, const tensor_map *map, uint32_t bar, uint32_t cta_mask,

@@ -39,8 +39,9 @@ PTX void wgmma_commit_group(void) PTX_BODY(asm volatile("wgmma.commit_group.sync
 #define wgmma_wait_group(n)                                                                        \
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"((int)(n)) : "memory")
 
-// Keeps the compiler from moving an accumulator across this point.
+// Keeps the compiler from moving an accumulator, or a fragment of A, across this point.
 #define WGMMA_PIN(x) asm volatile("" : "+f"(x)::"memory")
+#define WGMMA_PIN_U32(x) asm volatile("" : "+r"(x)::"memory")
 
 #define WGMMA_SS(n, k, types, tail, d, desc_a, desc_b, accumulate)                                 \
     asm volatile("{ .reg .pred p; setp.ne.b32 p, " WGMMA_SS_P_##n                                  \
@@ -90,7 +91,8 @@ PTX void wgmma_commit_group(void) PTX_BODY(asm volatile("wgmma.commit_group.sync
 
 #else
 
-#define WGMMA_PIN(x) ((void)0)
+#define WGMMA_PIN(x) ((void)(x))
+#define WGMMA_PIN_U32(x) ((void)(x))
 void wgmma_wait_group(uint32_t n);
 void wgmma_ss_f16(int n, float *d, uint64_t desc_a, uint64_t desc_b, int accumulate, int major_a,
                   int major_b);

@@ -1,0 +1,107 @@
+// One row of attention computed by a warp with plain loads and fp32 arithmetic, for the rows that
+// the tensor cores cannot be trusted with:
+//
+//   - a NaN or infinity in V of a hidden key: its weight is 0, but 0 * NaN is NaN in a product of
+//     tiles. The same for the padding behind a sequence;
+//   - scores so large that the rounding of the anchor alone could overflow exp2;
+//   - NaN in sight: then the row is NaN, and this says in which columns.
+//
+// Rare, so it is short and slow: a key at a time, dims across the lanes. Differences of scores are
+// taken before they are scaled, which is exact where fp32 scores are.
+#ifndef ATTN_DEVICE_CAREFUL_ROW_H
+#define ATTN_DEVICE_CAREFUL_ROW_H
+
+#include "../../shared/exp2.h"
+#include "../../shared/gpu_forward_params.h"
+#include "../ptx/math_ops.h"
+#include "../ptx/memory_ops.h"
+#include "../ptx/warp.h"
+
+// A row, its keys and the rows of the operands in memory.
+struct careful_row {
+    const uint16_t *q;
+    const uint16_t *k; // of key 0 of the sequence
+    const uint16_t *v;
+    int64_t k_stride;
+    int64_t v_stride;
+    int64_t key_begin;
+    int64_t key_end;
+    float scale;
+    float sink; // -inf: none
+};
+
+DEVICE float warp_sum(float x)
+{
+    UNROLL
+    for (uint32_t lane = 16; lane > 0; lane /= 2) {
+        x += shuffle_xor_f32(x, lane);
+    }
+    return x;
+}
+
+DEVICE float load_element(const uint16_t *p)
+{
+    return F32_OF_ELEMENT(ld_global_u16(p));
+}
+
+// Joins the sink: gives what o must be multiplied by, and lse.
+DEVICE float careful_row_total(const struct careful_row *row, float max, float sum, float *lse)
+{
+    float top = max == -INFINITY_F32 ? -INFINITY_F32 : max * row->scale;
+    float high = row->sink > top ? row->sink : top;
+    if (high == -INFINITY_F32) {
+        *lse = -INFINITY_F32;
+        return 0.0f;
+    }
+    float factor = max == -INFINITY_F32 ? 0.0f : ex2_approx((top - high) * ATTN_LOG2_E);
+    float total = fma_f32(sum, factor, ex2_approx((row->sink - high) * ATTN_LOG2_E));
+    *lse = high + lg2_approx(total) * ATTN_LN_2;
+    return factor / total;
+}
+
+// o: dims lane, lane + 32, ... of this lane. Gives lse to all lanes.
+DEVICE float careful_row_forward(const struct careful_row *row, int32_t d_qk, int32_t d_v, float *o)
+{
+    int32_t lane = (int32_t)(thread_idx() % 32);
+    float max = -INFINITY_F32; // of the products, not scaled
+    float sum = 0.0f;
+    UNROLL
+    for (int i = 0; i < (D_V + 31) / 32; i++) {
+        o[i] = 0.0f;
+    }
+    NO_UNROLL
+    for (int64_t key = row->key_begin; key < row->key_end; key++) {
+        float dot = 0.0f;
+        NO_UNROLL
+        for (int32_t d = lane; d < d_qk; d += 32) {
+            dot = fma_f32(load_element(row->q + d), load_element(row->k + key * row->k_stride + d),
+                          dot);
+        }
+        float product = warp_sum(dot);
+        float rescale = 1.0f;
+        float weight = 0.0f; // of a score of -inf
+        if (product != -INFINITY_F32) {
+            float high = product <= max ? max : product;
+            rescale = max == -INFINITY_F32 ? 0.0f
+                                           : ex2_approx((max - high) * row->scale * ATTN_LOG2_E);
+            weight = ex2_approx((product - high) * row->scale * ATTN_LOG2_E);
+            max = high;
+        }
+        sum = fma_f32(sum, rescale, weight);
+        UNROLL
+        for (int i = 0; i < (D_V + 31) / 32; i++) {
+            int32_t d = lane + 32 * i;
+            float v = d < d_v ? load_element(row->v + key * row->v_stride + d) : 0.0f;
+            o[i] = fma_f32(o[i], rescale, weight * v);
+        }
+    }
+    float lse;
+    float factor = careful_row_total(row, max, sum, &lse);
+    UNROLL
+    for (int i = 0; i < (D_V + 31) / 32; i++) {
+        o[i] *= factor;
+    }
+    return lse;
+}
+
+#endif

@@ -1,0 +1,89 @@
+// The forward kernel's configuration: what the prologue says (ATTN_CFG_*), and the tile sizes,
+// shared-memory map and barriers that follow from it.
+//
+//   ATTN_CFG_BF16            1: bf16, 0: f16
+//   ATTN_CFG_D_QK, _D_V      head dims, rounded up to 16; literals, as wgmma's n is one
+//   ATTN_CFG_BLOCK_N         keys of a block, a multiple of 16; a literal
+//   ATTN_CFG_WARPGROUPS      1 to 3 that compute, 64 query rows each
+//   ATTN_CFG_STAGES          buffers for K, and as many for V
+//   ATTN_CFG_MASK            bits: what may hide keys besides the end of the sequence
+//                            1: an upper limit that depends on the row, 2: a lower limit
+//   ATTN_CFG_PING_PONG       1: the warpgroups take turns at the tensor core
+//   ATTN_CFG_SEPARATE_O      1: O has a buffer of its own, so that the next Q can come early
+//   ATTN_CFG_CTAS            per multiprocessor
+//   ATTN_CFG_LOAD_REGISTERS, ATTN_CFG_COMPUTE_REGISTERS   after the hand-over
+#ifndef ATTN_SM90_FORWARD_CONFIG_H
+#define ATTN_SM90_FORWARD_CONFIG_H
+
+#define MASK_UPPER 1
+#define MASK_LOWER 2
+
+enum {
+    BLOCK_N = ATTN_CFG_BLOCK_N,
+    D_QK = ATTN_CFG_D_QK,
+    D_V = ATTN_CFG_D_V,
+    WARPGROUPS = ATTN_CFG_WARPGROUPS,
+    STAGES = ATTN_CFG_STAGES,
+    WARPGROUP_M = 64,
+    WARPGROUP_THREADS = 128,
+    BLOCK_M = WARPGROUPS * WARPGROUP_M,
+    TILE_SLOTS = 2, // at compute, and at load, which works ahead
+    TILE_BYTES = 48,
+    FORWARD_THREADS = (WARPGROUPS + 1) * WARPGROUP_THREADS,
+
+    // Tiles lie in panels of 64 columns: 128 bytes a row, swizzled, 8 rows to a pattern.
+    PANEL_COLUMNS = 64,
+    PANEL_ROW_BYTES = 128,
+    PATTERN_BYTES = 1024,
+    QK_PANELS = (D_QK + PANEL_COLUMNS - 1) / PANEL_COLUMNS,
+    V_PANELS = (D_V + PANEL_COLUMNS - 1) / PANEL_COLUMNS,
+    ROWS_PANEL_BYTES = WARPGROUP_M * PANEL_ROW_BYTES, // of a warpgroup's Q or O
+    KEYS_PANEL_BYTES = BLOCK_N * PANEL_ROW_BYTES,     // of a block of K or V
+    Q_GROUP_BYTES = QK_PANELS * ROWS_PANEL_BYTES,
+    O_GROUP_BYTES = V_PANELS * ROWS_PANEL_BYTES,
+    Q_BYTES = WARPGROUPS * Q_GROUP_BYTES,
+    K_BYTES = QK_PANELS * KEYS_PANEL_BYTES,
+    V_BYTES = V_PANELS * KEYS_PANEL_BYTES,
+
+    // A warpgroup's O lies behind its Q, or over it: then nobody else's Q lies there.
+    O_OFFSET_BYTES = ATTN_CFG_SEPARATE_O ? Q_GROUP_BYTES : 0,
+    QO_GROUP_BYTES = O_OFFSET_BYTES + O_GROUP_BYTES > Q_GROUP_BYTES
+                         ? O_OFFSET_BYTES + O_GROUP_BYTES
+                         : Q_GROUP_BYTES,
+
+    SMEM_QO = 0,
+    SMEM_K = SMEM_QO + WARPGROUPS * QO_GROUP_BYTES,
+    SMEM_V = SMEM_K + STAGES * K_BYTES,
+    SMEM_BARRIERS = SMEM_V + STAGES * V_BYTES,
+    SMEM_Q_FULL = SMEM_BARRIERS,
+    SMEM_Q_EMPTY = SMEM_Q_FULL + 8,
+    SMEM_K_FULL = SMEM_Q_EMPTY + 8,
+    SMEM_K_EMPTY = SMEM_K_FULL + 8 * STAGES,
+    SMEM_V_FULL = SMEM_K_EMPTY + 8 * STAGES,
+    SMEM_V_EMPTY = SMEM_V_FULL + 8 * STAGES,
+    SMEM_TILE_FULL = SMEM_V_EMPTY + 8 * STAGES,
+    SMEM_TILE_EMPTY = SMEM_TILE_FULL + 8 * TILE_SLOTS,
+    SMEM_TILE_WANTED = SMEM_TILE_EMPTY + 8 * TILE_SLOTS,
+    SMEM_TILES = (SMEM_TILE_WANTED + 8 + 15) / 16 * 16,
+    FORWARD_SMEM_BYTES = SMEM_TILES + TILE_BYTES * TILE_SLOTS,
+
+    // Named barriers: a warpgroup's turn at the tensor core, and its own meeting.
+    BARRIER_TURN = 1,
+    BARRIER_GROUP = 8
+};
+
+#if ATTN_CFG_BF16
+#define MMA_SS(n, d, desc_a, desc_b, accumulate)                                                   \
+    wgmma_ss_bf16(n, d, desc_a, desc_b, accumulate, 0, 0)
+#define MMA_RS(n, d, a, desc_b) wgmma_rs_bf16(n, d, a, desc_b, 1, 1)
+#define PACK_X2(low, high) pack_bf16x2(low, high)
+#define F32_OF_ELEMENT(bits) f32_of_bf16(bits)
+#else
+#define MMA_SS(n, d, desc_a, desc_b, accumulate)                                                   \
+    wgmma_ss_f16(n, d, desc_a, desc_b, accumulate, 0, 0)
+#define MMA_RS(n, d, a, desc_b) wgmma_rs_f16(n, d, a, desc_b, 1, 1)
+#define PACK_X2(low, high) pack_f16x2(low, high)
+#define F32_OF_ELEMENT(bits) f32_of_f16(bits)
+#endif
+
+#endif

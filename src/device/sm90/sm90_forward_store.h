@@ -1,0 +1,251 @@
+// The end of a tile: sums, sink and LSE; O through shared memory to the output by TMA.
+#ifndef ATTN_SM90_FORWARD_STORE_H
+#define ATTN_SM90_FORWARD_STORE_H
+
+#include "../../shared/exp2.h"
+#include "../common/careful_row.h"
+#include "../ptx/barrier.h"
+#include "../ptx/bulk.h"
+#include "../ptx/fence.h"
+#include "../ptx/matrix.h"
+#include "../ptx/memory_ops.h"
+#include "../ptx/tma.h"
+#include "sm90_forward_softmax.h"
+#include "sm90_forward_tile.h"
+
+// Beyond this the rounding of the anchor, 2^-24 of it, may be felt in exp2.
+#define ANCHOR_TRUSTED 1048576.0f
+
+// What became of a thread's two rows.
+struct row_ends {
+    float factor[2]; // O is multiplied by it
+    float lse[2];
+    uint32_t is_careful[2]; // to be computed again, the same in the row's four lanes
+};
+
+DEVICE float quad_sum(float x)
+{
+    x += shuffle_xor_f32(x, 1);
+    return x + shuffle_xor_f32(x, 2);
+}
+
+// 0, or NaN if one of a row's values is NaN or infinite.
+DEVICE float not_finite(const float *o, int r)
+{
+    float even = 0.0f;
+    float odd = 0.0f;
+    UNROLL
+    for (int i = 2 * r; i < D_V / 2; i += 4) {
+        even = fma_f32(o[i], 0.0f, even);
+        odd = fma_f32(o[i + 1], 0.0f, odd);
+    }
+    return even + odd;
+}
+
+DEVICE float sink_of(const attn_gpu_forward_params_t *p, const struct tile *tile)
+{
+    return p->sink ? ld_global_f32(p->sink + tile->h) : -INFINITY_F32;
+}
+
+// in_use: rows of the sequence from this thread's first one on. An anchor that never moved belongs
+// to a row that sees nothing, or only scores below all floats.
+DEVICE void end_rows(const float *o, const struct softmax *state, float sink, int32_t in_use,
+                     struct row_ends *ends)
+{
+    UNROLL
+    for (int r = 0; r < 2; r++) {
+        float sum = quad_sum(state->sum[r]);
+        float anchor = state->anchor[r];
+        float sink_log2 = 8 * r < in_use ? sink * ATTN_LOG2_E : -INFINITY_F32;
+        float high = max_f32(anchor, sink_log2);
+        float rescale = ex2_approx(anchor - high);
+        sum = fma_f32(sum, rescale, ex2_approx(sink_log2 - high));
+        ends->factor[r] = rescale * rcp_approx(sum);
+        ends->lse[r] = (high + lg2_approx(sum)) * ATTN_LN_2;
+        ends->is_careful[r] = !(quad_sum(not_finite(o, r)) == 0.0f) ||
+                              !(anchor <= ANCHOR_TRUSTED && anchor >= -ANCHOR_TRUSTED);
+    }
+}
+
+// A tile that looked at no key.
+DEVICE void end_empty_rows(float sink, int32_t in_use, struct row_ends *ends)
+{
+    UNROLL
+    for (int r = 0; r < 2; r++) {
+        ends->factor[r] = 0.0f;
+        ends->lse[r] = 8 * r < in_use ? sink : -INFINITY_F32;
+        ends->is_careful[r] = 0;
+    }
+}
+
+DEVICE uint32_t staged_address(uint32_t staging, uint32_t row, uint32_t column)
+{
+    uint32_t chunk = column % PANEL_COLUMNS / 8;
+    return staging + column / PANEL_COLUMNS * ROWS_PANEL_BYTES + row * PANEL_ROW_BYTES +
+           ((chunk ^ (row & 7)) << 4);
+}
+
+DEVICE void stage_output(uint32_t staging, const float *o, const struct row_ends *ends)
+{
+    uint32_t lane = thread_idx() % 32;
+    uint32_t row = thread_idx() / 32 % 4 * 16 + lane % 16;
+    UNROLL
+    for (int i = 0; i < D_V / 16; i++) {
+        uint32_t packed[4];
+        UNROLL
+        for (int j = 0; j < 4; j++) {
+            float factor = ends->factor[j % 2];
+            packed[j] = PACK_X2(o[8 * i + 2 * j] * factor, o[8 * i + 2 * j + 1] * factor);
+        }
+        stmatrix_x4(staged_address(staging, row, (uint32_t)i * 16 + lane / 16 * 8), packed);
+    }
+}
+
+DEVICE void store_lse(const attn_gpu_forward_params_t *p, const struct tile *tile, int32_t row,
+                      float lse)
+{
+    if (p->lse && row < tile->rows) {
+        int64_t b = p->cu_seqlens_q ? 0 : tile->b;
+        int64_t at = b * p->lse_stride_b + tile->h * p->lse_stride_h +
+                     (tile->q_start + row) * p->lse_stride_s;
+        st_global_f32(p->lse + at, lse);
+    }
+}
+
+// The rows of a warp that need it, one after the other, over what was staged for them.
+DEVICE void redo_rows(const attn_gpu_forward_params_t *p, uint32_t staging, uint32_t group,
+                      const struct tile *tile, float sink, const struct row_ends *ends)
+{
+    uint32_t lane = thread_idx() % 32;
+    uint32_t careful_0 = vote_ballot(ends->is_careful[0]);
+    uint32_t careful_8 = vote_ballot(ends->is_careful[1]);
+    NO_UNROLL
+    for (uint32_t r = 0; r < 2; r++) {
+        uint32_t careful = r ? careful_8 : careful_0;
+        NO_UNROLL
+        for (uint32_t quad = 0; quad < 8; quad++) {
+            uint32_t row = thread_idx() / 32 % 4 * 16 + quad + 8 * r;
+            int32_t i = tile->row0 + (int32_t)(group * WARPGROUP_M + row);
+            if (!(careful >> (4 * quad) & 1) || i >= tile->rows) {
+                continue;
+            }
+            attn_mask_shape_t shape = mask_shape(p, tile);
+            attn_range_t keys = attn_row_kv_range(&shape, i);
+            uint32_t is_used = i < tile->len_q;
+            int64_t b_q = p->cu_seqlens_q ? 0 : tile->b;
+            int64_t b_kv = p->cu_seqlens_kv ? 0 : tile->b;
+            struct careful_row careful_row;
+            careful_row.q = (const uint16_t *)p->q.data + b_q * p->q.stride_b +
+                            (tile->q_start + i) * p->q.stride_s + tile->h * p->q.stride_h;
+            careful_row.k = (const uint16_t *)p->k.data + b_kv * p->k.stride_b +
+                            tile->kv_start * p->k.stride_s + tile->h_kv * p->k.stride_h;
+            careful_row.v = (const uint16_t *)p->v.data + b_kv * p->v.stride_b +
+                            tile->kv_start * p->v.stride_s + tile->h_kv * p->v.stride_h;
+            careful_row.k_stride = p->k.stride_s;
+            careful_row.v_stride = p->v.stride_s;
+            careful_row.key_begin = keys.begin;
+            careful_row.key_end = is_used ? keys.end : keys.begin;
+            careful_row.scale = p->scale;
+            careful_row.sink = is_used ? sink : -INFINITY_F32;
+            float o[(D_V + 31) / 32];
+            float lse = careful_row_forward(&careful_row, p->d_qk, p->d_v, o);
+            UNROLL
+            for (uint32_t n = 0; n < (D_V + 31) / 32; n++) {
+                uint32_t column = lane + 32 * n;
+                if (column < D_V) {
+                    st_shared_u16(staged_address(staging, row, column) + column % 8 * 2,
+                                  PACK_X2(o[n], 0.0f) & 0xffff);
+                }
+            }
+            if (lane == 0) {
+                store_lse(p, tile, i, lse);
+            }
+        }
+    }
+}
+
+DEVICE uint16_t *output_row(const attn_gpu_forward_params_t *p, int64_t b, int64_t row, int64_t h)
+{
+    return (uint16_t *)p->o.data + b * p->o.stride_b + row * p->o.stride_s + h * p->o.stride_h;
+}
+
+// A TMA store would write past the end of a packed sequence, into the next one.
+DEVICE void store_rows(const attn_gpu_forward_params_t *p, uint32_t staging, int32_t row0,
+                       const struct tile *tile)
+{
+    int32_t chunks = p->d_v / 8;
+    int32_t count = (tile->rows - row0) * chunks;
+    for (int32_t i = (int32_t)(thread_idx() % WARPGROUP_THREADS); i < count;
+         i += WARPGROUP_THREADS) {
+        int32_t row = i / chunks;
+        int32_t column = (i - row * chunks) * 8;
+        uint32_t chunk[4];
+        ld_shared_v4_u32(chunk, staged_address(staging, (uint32_t)row, (uint32_t)column));
+        st_global_v4_u32(output_row(p, 0, tile->q_start + row0 + row, tile->h) + column, chunk);
+    }
+}
+
+DEVICE void store_tile(const attn_gpu_forward_params_t *p, uint32_t staging, uint32_t group,
+                       uint32_t slot, const float *o, const struct softmax *state)
+{
+    struct tile tile;
+    tile_read(slot, &tile);
+    int32_t row0 = tile.row0 + (int32_t)group * WARPGROUP_M;
+    int32_t row = row0 + row_of_thread();
+    uint32_t is_first = thread_idx() % WARPGROUP_THREADS == 0;
+    float sink = sink_of(p, &tile);
+    struct row_ends ends;
+    if (tile.block_begin < tile.block_end) {
+        end_rows(o, state, sink, tile.len_q - row, &ends);
+    } else {
+        end_empty_rows(sink, tile.len_q - row, &ends);
+    }
+    if (is_first) {
+        bulk_wait_group_read(0); // the last tile's store has read the staging buffer
+    }
+    barrier_sync(BARRIER_GROUP + group, WARPGROUP_THREADS);
+    stage_output(staging, o, &ends);
+    UNROLL
+    for (int r = 0; r < 2; r++) {
+        if (thread_idx() % 4 == 0 && !ends.is_careful[r]) {
+            store_lse(p, &tile, row + 8 * r, ends.lse[r]);
+        }
+    }
+    if (vote_any(ends.is_careful[0] | ends.is_careful[1])) {
+        warp_sync(); // what was staged, before what goes over it
+        redo_rows(p, staging, group, &tile, sink, &ends);
+    }
+    fence_proxy_async(); // staging before the TMA store
+    barrier_sync(BARRIER_GROUP + group, WARPGROUP_THREADS);
+    if (p->cu_seqlens_q && row0 + WARPGROUP_M > tile.rows) {
+        store_rows(p, staging, row0, &tile);
+        barrier_sync(BARRIER_GROUP + group, WARPGROUP_THREADS); // read before it is staged again
+    } else if (is_first) {
+        UNROLL
+        for (int panel = 0; panel < V_PANELS; panel++) {
+            tma_store_4d(&p->o_map, staging + panel * ROWS_PANEL_BYTES, panel * PANEL_COLUMNS,
+                         tile.q_start + row0, tile.h, p->cu_seqlens_q ? 0 : tile.b);
+        }
+        bulk_commit_group();
+    }
+}
+
+// Rows of the pack behind the last sequence: o = 0, lse = -inf. Shared out over the grid.
+DEVICE void store_padding(const attn_gpu_forward_params_t *p, uint32_t thread, uint32_t threads)
+{
+    int32_t first = length_at(p->cu_seqlens_q, p->batch, p->total_q);
+    const uint32_t zeros[4] = {0, 0, 0, 0};
+    int32_t chunks = p->d_v / 8;
+    int64_t count = (int64_t)(p->total_q - first) * p->heads_q * chunks;
+    for (int64_t i = (int64_t)block_idx_x() * threads + thread; i < count;
+         i += (int64_t)grid_dim_x() * threads) {
+        int64_t row = first + i / chunks / p->heads_q;
+        int64_t h = i / chunks % p->heads_q;
+        st_global_v4_u32(output_row(p, 0, row, h) + i % chunks * 8, zeros);
+        if (p->lse && i % chunks == 0) {
+            st_global_f32(p->lse + h * p->lse_stride_h + row * p->lse_stride_s, -INFINITY_F32);
+        }
+    }
+}
+
+#endif

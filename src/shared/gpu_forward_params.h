@@ -1,0 +1,62 @@
+// What the host hands to a GPU forward kernel: one struct by value. Lengths and windows are 32-bit
+// here (the plan refuses larger ones), offsets and strides 64-bit, in elements.
+#ifndef ATTN_SHARED_GPU_FORWARD_PARAMS_H
+#define ATTN_SHARED_GPU_FORWARD_PARAMS_H
+
+#include "tensor_map.h"
+
+typedef struct attn_gpu_operand {
+    const void *data;
+    int64_t stride_b; // packed operands: 0
+    int64_t stride_s;
+    int64_t stride_h;
+} attn_gpu_operand_t;
+
+// Tiles are numbered in sections of section_heads heads, so that the K and V of the heads that run
+// at the same time stay in the L2 cache; within a section the query tiles with the most keys first.
+typedef struct attn_gpu_tiles {
+    int32_t m_tiles;       // query tiles of a sequence, by the bound s_q
+    int32_t bh;            // batch * heads_q
+    int32_t section_heads; // heads (of any batch entries) of a section
+    uint32_t count;        // m_tiles * bh; count + CTAs fits into 32 bits
+    uint32_t *counter;     // 0 at the start: CTAs take tiles as they come; NULL: dealt out
+} attn_gpu_tiles_t;
+
+typedef struct attn_gpu_forward_params {
+    // (d, s, h, b), boxes of 64 columns: 64 rows of Q and O, BLOCK_N rows of K and V; 128-byte
+    // swizzle. Packed operands have b = 1.
+    tensor_map q_map;
+    tensor_map k_map;
+    tensor_map v_map;
+    tensor_map o_map;
+    // The same operands for plain loads: rows that the tensor cores cannot be trusted with.
+    attn_gpu_operand_t q;
+    attn_gpu_operand_t k;
+    attn_gpu_operand_t v;
+    attn_gpu_operand_t o;
+    float *lse; // NULL: not wanted
+    int64_t lse_stride_b;
+    int64_t lse_stride_h;
+    int64_t lse_stride_s;
+    int32_t d_qk;
+    int32_t d_v;
+    int32_t batch;
+    int32_t s_q; // bounds, where lengths are given
+    int32_t s_kv;
+    int32_t heads_q;
+    int32_t group;               // heads_q / heads_kv
+    int32_t total_q;             // rows of a packed Q
+    const int32_t *cu_seqlens_q; // NULL: not packed
+    const int32_t *cu_seqlens_kv;
+    const int32_t *seqused_q;
+    const int32_t *seqused_kv;
+    const int32_t *leftpad_kv;
+    float scale; // > 0
+    int32_t align_top_left;
+    int32_t window_left; // -1: unbounded
+    int32_t window_right;
+    const float *sink; // (heads_q); NULL: none
+    attn_gpu_tiles_t tiles;
+} attn_gpu_forward_params_t;
+
+#endif

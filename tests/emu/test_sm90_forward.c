@@ -1,0 +1,227 @@
+// The Hopper forward kernel on the emulator against fp64: every mask and length option, in every way
+// in which asynchronous operations and threads may interleave. The build compiles it once for each
+// configuration; cases that a configuration was not made for are left out by its mask bits.
+#include <stdio.h>
+
+#include "../../src/device/sm90/sm90_forward.c"
+
+#include "forward_fixture.h"
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+// Weights and results are rounded to 8 (bf16) or 11 (f16) bits, weights up to 2^8 below the sum;
+// values are below 4.
+#define O_TOLERANCE (ATTN_CFG_BF16 ? 4.0 / 128.0 : 4.0 / 1024.0)
+#define LSE_TOLERANCE 2e-5
+
+static void check_modes(struct forward_case given, emu_async first)
+{
+    struct forward_case c = whole_case(given);
+    struct forward_data data = make_data(&c);
+    for (int async = (int)first; async <= EMU_RANDOM; async++) {
+        struct emu_result result;
+        uint32_t seed = (uint32_t)async * 5;
+        if (launch_forward(&c, &data, (emu_async)async, seed, &result) != EMU_OK) {
+            fail_msg("async %d: %s", async, result.text);
+        }
+        double o_error;
+        double lse_error;
+        largest_errors(&c, &data, &o_error, &lse_error);
+        if (!(o_error <= O_TOLERANCE) || !(lse_error <= LSE_TOLERANCE * c.amplitude)) {
+            fail_msg("async %d: errors %g of o, %g of lse", async, o_error, lse_error);
+        }
+    }
+    free_data(&data);
+}
+
+static void check_case(struct forward_case given)
+{
+    check_modes(given, EMU_LATE);
+}
+
+static void test_full(void **state)
+{
+    (void)state;
+    check_case((struct forward_case){.b = 1, .h_q = 3, .h_kv = 3, .s_q = 256, .s_kv = 300});
+}
+
+// Scores that rise far, so that anchors move.
+static void test_rescaling(void **state)
+{
+    (void)state;
+    check_case((struct forward_case){
+        .b = 2, .h_q = 1, .h_kv = 1, .s_q = 70, .s_kv = 700, .amplitude = 6.0f});
+}
+
+static void test_gqa_and_sink(void **state)
+{
+    (void)state;
+    check_case((struct forward_case){
+        .b = 2, .h_q = 6, .h_kv = 2, .s_q = 33, .s_kv = 65, .has_sink = true, .ctas = 3});
+}
+
+static void test_one_row_one_key(void **state)
+{
+    (void)state;
+    check_case((struct forward_case){.b = 1, .h_q = 1, .h_kv = 1, .s_q = 1, .s_kv = 1});
+}
+
+static void test_used_lengths(void **state)
+{
+    (void)state;
+    check_case((struct forward_case){.b = 4,
+                                     .h_q = 2,
+                                     .h_kv = 1,
+                                     .s_q = 210,
+                                     .s_kv = 190,
+                                     .has_used = true,
+                                     .used_q = {210, 5, 0, 77},
+                                     .used_kv = {190, 0, 100, 1},
+                                     .has_sink = true});
+}
+
+static void test_packed(void **state)
+{
+    (void)state;
+    check_case((struct forward_case){.b = 5,
+                                     .h_q = 2,
+                                     .h_kv = 2,
+                                     .s_q = 250,
+                                     .s_kv = 200,
+                                     .is_packed = true,
+                                     .rows_q = {17, 0, 250, 64, 3},
+                                     .rows_kv = {200, 11, 130, 0, 64},
+                                     .padding = 9});
+}
+
+// The value is hidden by the used length, or is not: then all rows of the sequence are NaN.
+static void test_nan(void **state)
+{
+    (void)state;
+    struct forward_case c = {.b = 2,
+                             .h_q = 2,
+                             .h_kv = 1,
+                             .s_q = 40,
+                             .s_kv = 150,
+                             .has_used = true,
+                             .used_q = {40, 33},
+                             .used_kv = {150, 100},
+                             .nan_key = 121};
+    check_case(c);
+}
+
+#if ATTN_CFG_MASK & MASK_UPPER
+static void test_causal(void **state)
+{
+    (void)state;
+    check_case((struct forward_case){.b = 1,
+                                     .h_q = 2,
+                                     .h_kv = 2,
+                                     .s_q = 420,
+                                     .s_kv = 333,
+                                     .has_windows = true,
+                                     .window_left = -1});
+}
+
+static void test_causal_top_left(void **state)
+{
+    (void)state;
+    check_case((struct forward_case){.b = 2,
+                                     .h_q = 2,
+                                     .h_kv = 1,
+                                     .s_q = 200,
+                                     .s_kv = 390,
+                                     .has_windows = true,
+                                     .window_left = -1,
+                                     .window_right = 2,
+                                     .is_top_left = true,
+                                     .nan_key = 150});
+}
+#endif
+
+#if ATTN_CFG_MASK & MASK_LOWER
+static void test_windows(void **state)
+{
+    (void)state;
+    struct forward_case c = {.b = 1, .h_q = 1, .h_kv = 1, .s_q = 200, .s_kv = 420};
+    c.has_windows = true;
+    static const int32_t windows[][2] = {{64, 0}, {0, 0}, {130, 20}, {-1, 40}, {3, -1}, {300, 300}};
+    for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++) {
+        c.window_left = windows[i][0];
+        c.window_right = windows[i][1];
+        check_modes(c, EMU_RANDOM);
+    }
+}
+
+static void test_packed_causal_window(void **state)
+{
+    (void)state;
+    check_case((struct forward_case){.b = 4,
+                                     .h_q = 2,
+                                     .h_kv = 1,
+                                     .s_q = 300,
+                                     .s_kv = 300,
+                                     .is_packed = true,
+                                     .rows_q = {17, 0, 250, 164},
+                                     .rows_kv = {200, 11, 130, 300},
+                                     .padding = 3,
+                                     .has_windows = true,
+                                     .window_left = 100,
+                                     .window_right = 0,
+                                     .has_sink = true});
+}
+
+static void test_left_padding(void **state)
+{
+    (void)state;
+    check_case((struct forward_case){.b = 3,
+                                     .h_q = 1,
+                                     .h_kv = 1,
+                                     .s_q = 100,
+                                     .s_kv = 260,
+                                     .has_leftpad = true,
+                                     .leftpad = {0, 130, 260},
+                                     .has_windows = true,
+                                     .window_left = -1,
+                                     .nan_key = 100});
+}
+#endif
+
+// A head dim that is not a multiple of 16: TMA fills the rest with zeros and leaves it out again.
+static void test_narrow_head(void **state)
+{
+    (void)state;
+    check_case((struct forward_case){.b = 1,
+                                     .h_q = 2,
+                                     .h_kv = 2,
+                                     .s_q = 65,
+                                     .s_kv = 100,
+                                     .d_qk = D_QK - 8,
+                                     .d_v = D_V - 8});
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_full),
+        cmocka_unit_test(test_rescaling),
+        cmocka_unit_test(test_gqa_and_sink),
+        cmocka_unit_test(test_one_row_one_key),
+        cmocka_unit_test(test_used_lengths),
+        cmocka_unit_test(test_packed),
+        cmocka_unit_test(test_nan),
+#if ATTN_CFG_MASK & MASK_UPPER
+        cmocka_unit_test(test_causal),
+        cmocka_unit_test(test_causal_top_left),
+#endif
+#if ATTN_CFG_MASK & MASK_LOWER
+        cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_packed_causal_window),
+        cmocka_unit_test(test_left_padding),
+#endif
+        cmocka_unit_test(test_narrow_head),
+    };
+    return cmocka_run_group_tests_name("sm90_forward", tests, NULL, NULL);
+}
