@@ -30,7 +30,8 @@ typedef struct attn_range {
     attn_position_t end;
 } attn_range_t;
 
-ATTN_SHARED attn_range_t attn_range_make(attn_position_t begin, attn_position_t end, attn_position_t low, attn_position_t high)
+ATTN_SHARED attn_range_t attn_range_make(attn_position_t begin, attn_position_t end,
+                                         attn_position_t low, attn_position_t high)
 {
     attn_range_t range;
     range.begin = begin < low ? low : begin;
@@ -62,8 +63,8 @@ ATTN_SHARED attn_range_t attn_tile_kv_range(const attn_mask_shape_t *m, attn_pos
 }
 
 // Keys that all of the rows [i_begin, i_end) see: tiles inside need no mask code.
-ATTN_SHARED attn_range_t attn_tile_full_kv_range(const attn_mask_shape_t *m, attn_position_t i_begin,
-                                                 attn_position_t i_end)
+ATTN_SHARED attn_range_t attn_tile_full_kv_range(const attn_mask_shape_t *m,
+                                                 attn_position_t i_begin, attn_position_t i_end)
 {
     const attn_position_t first = i_begin + m->offset;
     const attn_position_t last = i_end - 1 + m->offset;

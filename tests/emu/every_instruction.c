@@ -85,7 +85,7 @@ DEVICE void use_cluster_barriers(uint32_t smem)
     mbarrier_expect_tx(smem, 16);
     mbarrier_arrive_expect_tx(smem, 16);
     mbarrier_arrive_expect_tx_cluster(cluster_map(smem, 0), 16);
-    mbarrier_wait_cluster(smem, 1);
+    mbarrier_wait_cluster(smem, mbarrier_try_wait_cluster(smem, 1));
     cluster_arrive();
     cluster_wait();
     cluster_arrive_relaxed();

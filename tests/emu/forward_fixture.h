@@ -34,9 +34,9 @@ struct forward_case {
     int32_t window_right;
     bool is_top_left;
     bool has_sink;
-    float amplitude;    // of q
-    int32_t nan_key;    // v of this key (from 1) of each sequence is NaN
-    uint32_t ctas;      // of the grid
+    float amplitude; // of q
+    int32_t nan_key; // v of this key (from 1) of each sequence is NaN
+    uint32_t ctas;   // of the grid
     uint32_t section_heads;
 };
 
@@ -45,6 +45,9 @@ struct forward_data {
     uint16_t *k;
     uint16_t *v;
     uint16_t *o;
+    double *q64; // the same numbers
+    double *k64;
+    double *v64;
     float *lse;
     double *want_o;
     double *want_lse;
@@ -72,6 +75,15 @@ static uint16_t *random_elements(int64_t count, uint32_t *state, float amplitude
         x[i] = to_element(sum * amplitude);
     }
     return x;
+}
+
+static double *f64_of_elements(const uint16_t *x, int64_t count)
+{
+    double *wide = malloc((size_t)count * sizeof *wide + 1);
+    for (int64_t i = 0; wide && i < count; i++) {
+        wide[i] = (double)F32_OF_ELEMENT(x[i]);
+    }
+    return wide;
 }
 
 // Fills in what a case left 0.
@@ -113,17 +125,18 @@ static void reference_row(const struct forward_case *c, const struct forward_dat
 {
     int32_t h_kv = h / (c->h_q / c->h_kv);
     int64_t q_row = data->cu_q[b] + i;
-    const uint16_t *q = data->q + (q_row * c->h_q + h) * c->d_qk;
+    const double *q = data->q64 + (q_row * c->h_q + h) * c->d_qk;
     double max = -INFINITY;
     double *o = data->want_o + (q_row * c->h_q + h) * c->d_v;
     double *lse = &data->want_lse[h * data->q_rows + q_row];
     for (int32_t j = 0; j < c->rows_kv[b]; j++) {
         scores[j] = -INFINITY;
         if (sees(c, b, i, j)) {
-            const uint16_t *k = data->k + ((data->cu_kv[b] + j) * (int64_t)c->h_kv + h_kv) * c->d_qk;
+            const double *k =
+                data->k64 + ((data->cu_kv[b] + j) * (int64_t)c->h_kv + h_kv) * c->d_qk;
             double dot = 0.0;
             for (int32_t d = 0; d < c->d_qk; d++) {
-                dot += (double)F32_OF_ELEMENT(q[d]) * (double)F32_OF_ELEMENT(k[d]);
+                dot += q[d] * k[d];
             }
             scores[j] = dot / sqrt(c->d_qk);
             max = scores[j] > max ? scores[j] : max;
@@ -136,9 +149,9 @@ static void reference_row(const struct forward_case *c, const struct forward_dat
     for (int32_t j = 0; j < c->rows_kv[b]; j++) {
         double weight = max == -INFINITY ? 0.0 : exp(scores[j] - max);
         sum += weight;
-        const uint16_t *v = data->v + ((data->cu_kv[b] + j) * (int64_t)c->h_kv + h_kv) * c->d_v;
+        const double *v = data->v64 + ((data->cu_kv[b] + j) * (int64_t)c->h_kv + h_kv) * c->d_v;
         for (int32_t d = 0; d < c->d_v && sees(c, b, i, j); d++) {
-            o[d] += weight * (double)F32_OF_ELEMENT(v[d]);
+            o[d] += weight * v[d];
         }
     }
     for (int32_t d = 0; d < c->d_v && sum > 0.0; d++) {
@@ -189,6 +202,9 @@ static struct forward_data make_data(const struct forward_case *c)
             data.v[row * c->h_kv * c->d_v + d] = to_element(NAN);
         }
     }
+    data.q64 = f64_of_elements(data.q, data.q_rows * c->h_q * c->d_qk);
+    data.k64 = f64_of_elements(data.k, data.kv_rows * c->h_kv * c->d_qk);
+    data.v64 = f64_of_elements(data.v, data.kv_rows * c->h_kv * c->d_v);
     reference(c, &data);
     return data;
 }
@@ -199,6 +215,9 @@ static void free_data(struct forward_data *data)
     free(data->k);
     free(data->v);
     free(data->o);
+    free(data->q64);
+    free(data->k64);
+    free(data->v64);
     free(data->lse);
     free(data->want_o);
     free(data->want_lse);

@@ -1,6 +1,6 @@
-// The Hopper forward kernel on the emulator against fp64: every mask and length option, in every way
-// in which asynchronous operations and threads may interleave. The build compiles it once for each
-// configuration; cases that a configuration was not made for are left out by its mask bits.
+// The Hopper forward kernel on the emulator against fp64: every mask and length option. The build
+// compiles it once for each configuration; cases that a configuration was not made for are left out
+// by its mask bits.
 #include <stdio.h>
 
 #include "../../src/device/sm90/sm90_forward.c"
@@ -16,35 +16,41 @@
 #define O_TOLERANCE (ATTN_CFG_BF16 ? 4.0 / 128.0 : 4.0 / 1024.0)
 #define LSE_TOLERANCE 2e-5
 
-static void check_modes(struct forward_case given, emu_async first)
+static void check_mode(const struct forward_case *c, const struct forward_data *data,
+                       emu_async async)
+{
+    struct emu_result result;
+    if (launch_forward(c, data, async, (uint32_t)async * 5, &result) != EMU_OK) {
+        fail_msg("async %d: %s", (int)async, result.text);
+    }
+    double o_error;
+    double lse_error;
+    largest_errors(c, data, &o_error, &lse_error);
+    if (!(o_error <= O_TOLERANCE) || !(lse_error <= LSE_TOLERANCE * (double)c->amplitude)) {
+        fail_msg("async %d: errors %g of o, %g of lse", (int)async, o_error, lse_error);
+    }
+}
+
+// In order and late, and at random.
+static void check_case(struct forward_case given)
 {
     struct forward_case c = whole_case(given);
     struct forward_data data = make_data(&c);
-    for (int async = (int)first; async <= EMU_RANDOM; async++) {
-        struct emu_result result;
-        uint32_t seed = (uint32_t)async * 5;
-        if (launch_forward(&c, &data, (emu_async)async, seed, &result) != EMU_OK) {
-            fail_msg("async %d: %s", async, result.text);
-        }
-        double o_error;
-        double lse_error;
-        largest_errors(&c, &data, &o_error, &lse_error);
-        if (!(o_error <= O_TOLERANCE) || !(lse_error <= LSE_TOLERANCE * c.amplitude)) {
-            fail_msg("async %d: errors %g of o, %g of lse", async, o_error, lse_error);
-        }
-    }
+    check_mode(&c, &data, EMU_LATE);
+    check_mode(&c, &data, EMU_RANDOM);
     free_data(&data);
-}
-
-static void check_case(struct forward_case given)
-{
-    check_modes(given, EMU_LATE);
 }
 
 static void test_full(void **state)
 {
     (void)state;
-    check_case((struct forward_case){.b = 1, .h_q = 3, .h_kv = 3, .s_q = 256, .s_kv = 300});
+    struct forward_case c =
+        whole_case((struct forward_case){.b = 1, .h_q = 2, .h_kv = 2, .s_q = 256, .s_kv = 300});
+    struct forward_data data = make_data(&c);
+    for (int async = EMU_LATE; async <= EMU_RANDOM; async++) {
+        check_mode(&c, &data, (emu_async)async);
+    }
+    free_data(&data);
 }
 
 // Scores that rise far, so that anchors move.
@@ -147,11 +153,11 @@ static void test_windows(void **state)
     (void)state;
     struct forward_case c = {.b = 1, .h_q = 1, .h_kv = 1, .s_q = 200, .s_kv = 420};
     c.has_windows = true;
-    static const int32_t windows[][2] = {{64, 0}, {0, 0}, {130, 20}, {-1, 40}, {3, -1}, {300, 300}};
+    static const int32_t windows[][2] = {{64, 0}, {0, 0}, {130, 20}, {3, -1}};
     for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++) {
         c.window_left = windows[i][0];
         c.window_right = windows[i][1];
-        check_modes(c, EMU_RANDOM);
+        check_case(c);
     }
 }
 
@@ -193,13 +199,8 @@ static void test_left_padding(void **state)
 static void test_narrow_head(void **state)
 {
     (void)state;
-    check_case((struct forward_case){.b = 1,
-                                     .h_q = 2,
-                                     .h_kv = 2,
-                                     .s_q = 65,
-                                     .s_kv = 100,
-                                     .d_qk = D_QK - 8,
-                                     .d_v = D_V - 8});
+    check_case((struct forward_case){
+        .b = 1, .h_q = 2, .h_kv = 2, .s_q = 65, .s_kv = 100, .d_qk = D_QK - 8, .d_v = D_V - 8});
 }
 
 int main(void)

@@ -82,8 +82,8 @@ DEVICE float careful_row_forward(const struct careful_row *row, int32_t d_qk, in
         float weight = 0.0f; // of a score of -inf
         if (product != -INFINITY_F32) {
             float high = product <= max ? max : product;
-            rescale = max == -INFINITY_F32 ? 0.0f
-                                           : ex2_approx((max - high) * row->scale * ATTN_LOG2_E);
+            rescale =
+                max == -INFINITY_F32 ? 0.0f : ex2_approx((max - high) * row->scale * ATTN_LOG2_E);
             weight = ex2_approx((product - high) * row->scale * ATTN_LOG2_E);
             max = high;
         }

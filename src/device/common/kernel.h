@@ -10,7 +10,8 @@
 //                    them.
 //   DEVICE           a function of a kernel.
 //   KERNEL(threads)  the entry; KERNEL_CLUSTER(threads, ctas) with a cluster along x,
-//                    KERNEL_CTAS(threads, ctas) for several CTAs to a multiprocessor. Parameters are one struct by value, marked GRID_CONSTANT, with the tensor maps inside it.
+//                    KERNEL_CTAS(threads, ctas) for several CTAs to a multiprocessor. Parameters
+//                    are one struct by value, marked GRID_CONSTANT, with the tensor maps inside.
 //   UNROLL           before a loop whose counter indexes a fragment. A fragment is a local array;
 //                    every index into it must be a constant after unrolling, or the array leaves
 //                    the registers (the gate finds it, gcc does not).

@@ -22,7 +22,8 @@
 // O; STAGES blocks of K; STAGES blocks of V; barriers.
 //
 // Barriers               count            arrives                        waits
-//   Q full               1                load (bytes of Q)              compute
+//   Q full               1                load (bytes of Q, or the       compute
+//                                         buffer alone, for O)
 //   Q empty              WARPGROUPS       compute, a thread each, after  load
 //                                         the last S (or its store)
 //   K full, V full [s]   1                load (bytes)                   compute

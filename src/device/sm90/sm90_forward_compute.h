@@ -125,6 +125,13 @@ DEVICE struct block_range full_blocks(const attn_mask_shape_t *shape, int32_t ro
     return blocks;
 }
 
+// Load brought Q, or gave its buffer for O.
+DEVICE void wait_q_full(struct compute *c)
+{
+    mbarrier_wait(c->smem + SMEM_Q_FULL, c->q_phase);
+    c->q_phase ^= 1;
+}
+
 DEVICE void compute_blocks(struct compute *c, float *o, struct softmax *state, uint32_t slot)
 {
     float s[BLOCK_N / 2];
@@ -137,8 +144,7 @@ DEVICE void compute_blocks(struct compute *c, float *o, struct softmax *state, u
     struct row_limits limits = row_limits(&shape, row0 + row_of_thread());
     int32_t block = tile.block_end - 1;
 
-    mbarrier_wait(c->smem + SMEM_Q_FULL, c->q_phase); // load brought Q
-    c->q_phase ^= 1;
+    wait_q_full(c);
     first_block(c, s, weights, state, &limits, block);
     block--;
     if (ATTN_CFG_MASK) {
@@ -181,9 +187,11 @@ DEVICE int compute_tile(struct compute *c, uint32_t slot)
     int has_blocks = tile_has_blocks(slot);
     if (has_blocks) {
         compute_blocks(c, o, &state, slot);
+    } else if (!ATTN_CFG_SEPARATE_O) {
+        wait_q_full(c);
     }
     store_tile(c->p, staging, c->group, slot, o, &state);
-    if (!ATTN_CFG_SEPARATE_O && has_blocks && thread_idx() % WARPGROUP_THREADS == 0) {
+    if (!ATTN_CFG_SEPARATE_O && thread_idx() % WARPGROUP_THREADS == 0) {
         bulk_wait_group_read(0);
         mbarrier_arrive(c->smem + SMEM_Q_EMPTY);
     }

@@ -47,9 +47,8 @@ enum {
 
     // A warpgroup's O lies behind its Q, or over it: then nobody else's Q lies there.
     O_OFFSET_BYTES = ATTN_CFG_SEPARATE_O ? Q_GROUP_BYTES : 0,
-    QO_GROUP_BYTES = O_OFFSET_BYTES + O_GROUP_BYTES > Q_GROUP_BYTES
-                         ? O_OFFSET_BYTES + O_GROUP_BYTES
-                         : Q_GROUP_BYTES,
+    QO_GROUP_BYTES = O_OFFSET_BYTES + O_GROUP_BYTES > Q_GROUP_BYTES ? O_OFFSET_BYTES + O_GROUP_BYTES
+                                                                    : Q_GROUP_BYTES,
 
     SMEM_QO = 0,
     SMEM_K = SMEM_QO + WARPGROUPS * QO_GROUP_BYTES,

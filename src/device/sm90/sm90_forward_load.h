@@ -1,5 +1,5 @@
-// The load role: one thread of warp 0 brings Q once a tile and K and V block by block, last block first. V
-// comes one block behind K, as the products need it one step later.
+// The load role: one thread of warp 0 brings Q once a tile and K and V block by block, last block
+// first. V comes one block behind K, as the products need it one step later.
 #ifndef ATTN_SM90_FORWARD_LOAD_H
 #define ATTN_SM90_FORWARD_LOAD_H
 
@@ -11,6 +11,13 @@
 // K and V are read by the other query tiles of the head: keep them. Q is read once.
 #define POLICY_EVICT_LAST 0x14f0000000000000u
 #define POLICY_EVICT_FIRST 0x12f0000000000000u
+
+// Compute is done with the last tile's Q.
+DEVICE void wait_q_empty(uint32_t smem, uint32_t *phase)
+{
+    mbarrier_wait(smem + SMEM_Q_EMPTY, *phase ^ 1);
+    *phase ^= 1;
+}
 
 DEVICE void load_q(const attn_gpu_forward_params_t *p, uint32_t smem, uint32_t slot)
 {
@@ -109,14 +116,17 @@ DEVICE void load_tiles(const attn_gpu_forward_params_t *p, uint32_t smem)
         if (tile_has_blocks(slot)) {
             struct key_rows keys = key_rows_of(p, slot);
             load_k(p, smem, &k_pipe, &keys);
-            mbarrier_wait(smem + SMEM_Q_EMPTY, q_phase ^ 1); // compute is done with the last Q
-            q_phase ^= 1;
+            wait_q_empty(smem, &q_phase);
             load_q(p, smem, slot);
             mbarrier_arrive(smem + SMEM_TILE_EMPTY + 8 * s);
             load_blocks(p, smem, &k_pipe, &v_pipe, &keys);
         } else {
             mbarrier_arrive(smem + SMEM_TILE_EMPTY + 8 * s);
             mbarrier_arrive(smem + SMEM_TILE_WANTED);
+            if (!ATTN_CFG_SEPARATE_O) { // compute needs the buffer for O all the same
+                wait_q_empty(smem, &q_phase);
+                mbarrier_arrive(smem + SMEM_Q_FULL);
+            }
         }
     }
 }

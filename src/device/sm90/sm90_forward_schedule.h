@@ -1,6 +1,6 @@
 // The schedule role: one thread of warp 1 finds the CTA's next tile and publishes it in a ring of
-// TILE_SLOTS; with a shared counter only when load asks for it. A role of its own because the arithmetic needs registers that
-// load, with its pipelines, has not.
+// TILE_SLOTS; with a shared counter only when load asks for it. A role of its own, because the
+// arithmetic needs registers that load, with its pipelines, has not.
 #ifndef ATTN_SM90_FORWARD_SCHEDULE_H
 #define ATTN_SM90_FORWARD_SCHEDULE_H
 

@@ -3,9 +3,9 @@
 // A thread holds two rows, r = 0 and 1: elements i of a fragment with i / 2 % 2 == r, columns
 // i / 4 * 8 + i % 2 from its own first one. Four lanes share a row.
 //
-// The anchor is what exponents are taken relative to. It follows the row's maximum only when a score
-// rises more than RESCALE_THRESHOLD above it: weights are then at most 2^8, which 16-bit floats hold
-// as exactly as smaller ones, and the sum uses the same anchor, so the result is exact
+// The anchor is what exponents are taken relative to. It follows the row's maximum only when a
+// score rises more than RESCALE_THRESHOLD above it: weights are then at most 2^8, which 16-bit
+// floats hold as exactly as smaller ones, and the sum uses the same anchor, so the result is exact
 // (FlashAttention-4's conditional rescaling). Whether to look is a vote of the warp over each
 // thread's own maximum: no shuffle where nothing rises.
 #ifndef ATTN_SM90_FORWARD_SOFTMAX_H
@@ -132,9 +132,8 @@ DEVICE uint32_t move_anchor(const float *s, struct softmax *state, float scale_l
 {
     float max0 = thread_max(s, 0);
     float max1 = thread_max(s, 1);
-    uint32_t rises =
-        vote_any((fma_f32(max0, scale_log2, -state->anchor[0]) > RESCALE_THRESHOLD) |
-                 (fma_f32(max1, scale_log2, -state->anchor[1]) > RESCALE_THRESHOLD));
+    uint32_t rises = vote_any((fma_f32(max0, scale_log2, -state->anchor[0]) > RESCALE_THRESHOLD) |
+                              (fma_f32(max1, scale_log2, -state->anchor[1]) > RESCALE_THRESHOLD));
     if (rises) {
         float anchor[2];
         anchor[0] = max_f32(row_max(max0) * scale_log2, state->anchor[0]);

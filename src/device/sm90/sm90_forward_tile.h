@@ -91,9 +91,9 @@ DEVICE void tile_blocks(const attn_gpu_forward_params_t *p, struct tile *tile)
 }
 
 // The CTA's next place in the list. With a counter, which starts at 0, whoever is free takes the
-// next tile; without, the list is dealt out round by round. Called when the tile before is loaded
-// whole, not earlier: a CTA with a long tile must not hold a next one back (measured 29 Nov 2026 on an
-// H200: 5 % of causal).
+// next tile; without, the list is dealt out round by round. Called when K of the tile before is
+// loaded whole, not earlier: a CTA with a long tile must not hold a next one back (measured
+// 29 Nov 2026 on an H200: 5 % of causal).
 DEVICE void tile_advance(const attn_gpu_forward_params_t *p, struct tile_cursor *cursor)
 {
     if (cursor->is_first) {
