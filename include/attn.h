@@ -107,12 +107,13 @@ typedef enum attn_dtype {
 ATTN_API size_t attn_dtype_bytes(attn_dtype_t dtype);
 
 typedef enum attn_backend {
-    // a GPU if the library finds one and has a kernel, otherwise the CPU
+    // the CPU: where pointers must point to may not depend on the machine
     ATTN_BACKEND_AUTO = 0,
     ATTN_BACKEND_CPU = 1, // tiled kernels; every pointer is host memory
     // the formula above in fp64, row by row: slow, for checking; host memory
     ATTN_BACKEND_REFERENCE = 2,
-    ATTN_BACKEND_CUDA = 3, // NVIDIA GPUs: this version has no kernels for it and says so
+    // an NVIDIA GPU; pointers are device memory. So far only problems without keys have a kernel
+    ATTN_BACKEND_CUDA = 3,
 } attn_backend_t;
 
 typedef enum attn_op {

@@ -35,12 +35,15 @@ attn_status_t attn_append(const attn_context_t *context, const attn_append_desc_
     attn_append_desc_init(&full, ATTN_F32);
     ATTN_FORWARD_ERROR(attn_import("desc", &full, sizeof(full), desc));
     ATTN_FORWARD_ERROR(attn_append_desc_check(&full));
-    const attn_backend_ops_t *backend;
-    ATTN_FORWARD_ERROR(attn_backend_find(full.backend, &backend));
-    ATTN_RETURN_IF(stream != NULL, ATTN_INVALID_ARGUMENT, "stream: given, expected NULL for a CPU");
+    const attn_backend_ops_t *const backend = attn_backend_find(full.backend);
+    ATTN_RETURN_IF(stream != NULL && !backend->is_device, ATTN_INVALID_ARGUMENT,
+                   "stream: given, expected NULL for a CPU");
     attn_append_args_t full_args;
     attn_append_args_init(&full_args);
     ATTN_FORWARD_ERROR(attn_import("args", &full_args, sizeof(full_args), args));
-    ATTN_FORWARD_ERROR(attn_append_args_check(&full, &full_args));
+    // Reads lengths and tables, which a device backend's host side cannot.
+    if (!backend->is_device) {
+        ATTN_FORWARD_ERROR(attn_append_args_check(&full, &full_args));
+    }
     return backend->append(resolved, &full, &full_args, stream);
 }

@@ -76,7 +76,11 @@ attn_status_t attn_check_forward_args(const attn_desc_t *desc, const attn_forwar
 {
     ATTN_FORWARD_ERROR(check_operands(desc, args, op));
     ATTN_FORWARD_ERROR(check_arrays_present(desc, args));
-    ATTN_FORWARD_ERROR(check_options_present(desc, args));
+    return check_options_present(desc, args);
+}
+
+attn_status_t attn_check_forward_arrays(const attn_desc_t *desc, const attn_forward_args_t *args)
+{
     ATTN_FORWARD_ERROR(attn_check_length_arrays(desc, args));
     return desc->block_sparse ? attn_check_block_lists(desc, args) : ATTN_OK;
 }

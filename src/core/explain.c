@@ -96,13 +96,6 @@ static const candidate_t candidates[] = {
     {ATTN_BACKEND_REFERENCE, "reference"},
 };
 
-// Whether the descriptor's backend field lets the library take the candidate.
-static int is_allowed(attn_backend_t wanted, attn_backend_t candidate)
-{
-    return wanted == candidate ||
-           (wanted == ATTN_BACKEND_AUTO && candidate != ATTN_BACKEND_REFERENCE);
-}
-
 // One line: chosen, able but not asked for, or which requirement fails.
 static void explain_candidate(const attn_context_t *context, const attn_desc_t *desc, attn_op_t op,
                               const candidate_t *candidate, attn_text_t *text)
@@ -114,7 +107,7 @@ static void explain_candidate(const attn_context_t *context, const attn_desc_t *
     if (status != ATTN_OK) {
         attn_text_add(text, "  %s: no: %s (%s)\n", candidate->name, attn_last_error(),
                       attn_status_string(status));
-    } else if (is_allowed(desc->backend, candidate->backend)) {
+    } else if (plan.backend == attn_backend_find(desc->backend)) {
         attn_text_add(text, "  %s: yes: %s\n", candidate->name, plan.kernel_name);
     } else {
         attn_text_add(text, "  %s: possible (%s), but desc.backend does not ask for it\n",

@@ -111,9 +111,9 @@ attn_status_t attn_merge(const attn_context_t *context, const attn_merge_desc_t 
     ATTN_FORWARD_ERROR(check_shape(&full));
     ATTN_FORWARD_ERROR(resolve_parts(&full));
     ATTN_FORWARD_ERROR(resolve_results(&full, lse != NULL));
-    const attn_backend_ops_t *backend;
-    ATTN_FORWARD_ERROR(attn_backend_find(full.backend, &backend));
-    ATTN_RETURN_IF(stream != NULL, ATTN_INVALID_ARGUMENT, "stream: given, expected NULL for a CPU");
+    const attn_backend_ops_t *const backend = attn_backend_find(full.backend);
+    ATTN_RETURN_IF(stream != NULL && !backend->is_device, ATTN_INVALID_ARGUMENT,
+                   "stream: given, expected NULL for a CPU");
     const int32_t has_rows = full.batch > 0 && full.s_q > 0;
     const attn_pointer_t pointers[] = {
         {"o_part", o_part, 1, has_rows && full.parts > 0, "the descriptor"},

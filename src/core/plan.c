@@ -8,24 +8,17 @@
 #include "desc.h"
 #include "status.h"
 
-static const attn_backend_ops_t *find_backend(attn_backend_t backend)
+const attn_backend_ops_t *attn_backend_find(attn_backend_t backend)
 {
     switch (backend) {
-    case ATTN_BACKEND_AUTO: return &attn_backend_cpu;
+    // Where the pointers of a run must point may not depend on the machine: a GPU is for those who
+    // ask for it.
+    case ATTN_BACKEND_AUTO:
     case ATTN_BACKEND_CPU: return &attn_backend_cpu;
     case ATTN_BACKEND_REFERENCE: return &attn_backend_reference;
-    case ATTN_BACKEND_CUDA: break;
+    case ATTN_BACKEND_CUDA: return &attn_backend_cuda;
     }
     return NULL;
-}
-
-attn_status_t attn_backend_find(attn_backend_t backend, const attn_backend_ops_t **ops_out)
-{
-    *ops_out = find_backend(backend);
-    ATTN_RETURN_IF(*ops_out == NULL, ATTN_NO_DEVICE,
-                   "backend: cuda, version %s has no GPU kernels; use the CPU backend",
-                   attn_version_string());
-    return ATTN_OK;
 }
 
 attn_status_t attn_plan_fill(attn_plan_t *plan, const attn_context_t *context,
@@ -34,7 +27,7 @@ attn_status_t attn_plan_fill(attn_plan_t *plan, const attn_context_t *context,
     memset(plan, 0, sizeof(*plan));
     ATTN_FORWARD_ERROR(attn_context_check(context));
     ATTN_FORWARD_ERROR(attn_desc_check(desc, op, &plan->desc));
-    ATTN_FORWARD_ERROR(attn_backend_find(plan->desc.backend, &plan->backend));
+    plan->backend = attn_backend_find(plan->desc.backend);
     // A plan changes its context's reference count and nothing else.
     plan->context = (attn_context_t *)(uintptr_t)context;
     plan->op = op;
@@ -48,6 +41,13 @@ attn_status_t attn_plan_fill(attn_plan_t *plan, const attn_context_t *context,
     return ATTN_OK;
 }
 
+static void release(attn_plan_t *plan)
+{
+    if (plan->backend->release != NULL) {
+        plan->backend->release(plan);
+    }
+}
+
 attn_status_t attn_plan_create(attn_context_t *context, const attn_desc_t *desc, attn_op_t op,
                                attn_plan_t **plan_out)
 {
@@ -55,15 +55,20 @@ attn_status_t attn_plan_create(attn_context_t *context, const attn_desc_t *desc,
     *plan_out = NULL;
     const attn_context_t *resolved = attn_context_resolve(context);
     attn_plan_t filled;
-    const attn_status_t status = attn_plan_fill(&filled, resolved, desc, op);
+    attn_status_t status = attn_plan_fill(&filled, resolved, desc, op);
+    if (status == ATTN_OK && filled.backend->prepare != NULL) {
+        status = filled.backend->prepare(&filled);
+    }
     if (status != ATTN_OK) {
         attn_log(resolved, ATTN_LOG_ERROR, "plan: %s: %s", attn_status_string(status),
                  attn_last_error());
         return status;
     }
     attn_plan_t *plan = attn_context_alloc(resolved, sizeof(*plan));
-    ATTN_RETURN_IF(plan == NULL, ATTN_OUT_OF_MEMORY, "plan: no memory for %zu bytes",
-                   sizeof(*plan));
+    if (plan == NULL) {
+        release(&filled);
+        return attn_fail(ATTN_OUT_OF_MEMORY, "plan: no memory for %zu bytes", sizeof(*plan));
+    }
     *plan = filled;
     attn_context_retain(plan->context);
     attn_log(resolved, ATTN_LOG_INFO, "plan: %s, workspace %zu bytes", plan->kernel_name,
@@ -78,6 +83,7 @@ void attn_plan_destroy(attn_plan_t *plan)
         return;
     }
     attn_context_t *context = plan->context;
+    release(plan);
     attn_context_free(context, plan);
     attn_context_destroy(context);
 }

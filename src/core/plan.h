@@ -29,6 +29,7 @@ struct attn_plan {
     int64_t num_splits; // >= 1
     int64_t split_keys; // keys per split, a multiple of tile_kv
     int32_t is_decode;  // few query rows: the dims are the vector lanes
+    void *prepared;     // what the backend's prepare made, NULL before it and without one
 };
 
 // A growing text in the caller's buffer: counts what did not fit.
@@ -41,9 +42,14 @@ __attribute__((format(printf, 2, 3))) void attn_text_add(attn_text_t *text, cons
                                                          ...);
 
 struct attn_backend_ops {
+    // Pointers of a run are a device's: the host cannot read them, and a stream may be given.
+    int32_t is_device;
     // Fills the plan's lower part from context, op and desc; fails with the reason if there is no
-    // kernel.
+    // kernel. Cheap: asked for every question about a problem.
     attn_status_t (*choose)(attn_plan_t *plan);
+    // Makes a chosen plan ready to run, and undoes it; NULL: nothing to do. May take seconds.
+    attn_status_t (*prepare)(attn_plan_t *plan);
+    void (*release)(attn_plan_t *plan);
     // Adds lines about a chosen plan.
     void (*explain)(const attn_plan_t *plan, attn_text_t *text);
     // Arguments are checked by core. workspace is 64-byte aligned.
@@ -60,9 +66,10 @@ struct attn_backend_ops {
 
 extern const attn_backend_ops_t attn_backend_cpu;
 extern const attn_backend_ops_t attn_backend_reference; // merge and append are the cpu's
+extern const attn_backend_ops_t attn_backend_cuda;
 
-// The backend of a descriptor, or ATTN_NO_DEVICE.
-attn_status_t attn_backend_find(attn_backend_t backend, const attn_backend_ops_t **ops_out);
+// The backend of a checked descriptor's field.
+const attn_backend_ops_t *attn_backend_find(attn_backend_t backend);
 
 // Fills a plan in the caller's memory without a reference to the context: for a question about it,
 // or to be copied.

@@ -16,7 +16,7 @@ static attn_status_t check_plan(const attn_plan_t *plan, attn_op_t op, const cha
 static attn_status_t check_workspace(const attn_plan_t *plan, void *workspace,
                                      size_t workspace_bytes, void *stream, void **aligned_out)
 {
-    ATTN_RETURN_IF(stream != NULL, ATTN_INVALID_ARGUMENT,
+    ATTN_RETURN_IF(stream != NULL && !plan->backend->is_device, ATTN_INVALID_ARGUMENT,
                    "stream: given, expected NULL for a CPU plan");
     *aligned_out = NULL;
     if (plan->workspace_bytes == 0) {
@@ -41,6 +41,9 @@ attn_status_t attn_forward(const attn_plan_t *plan, const attn_forward_args_t *a
     void *aligned;
     ATTN_FORWARD_ERROR(check_workspace(plan, workspace, workspace_bytes, stream, &aligned));
     ATTN_FORWARD_ERROR(attn_check_forward_args(&plan->desc, &full, ATTN_FORWARD));
+    if (!plan->backend->is_device) {
+        ATTN_FORWARD_ERROR(attn_check_forward_arrays(&plan->desc, &full));
+    }
     return plan->backend->forward(plan, &full, aligned, stream);
 }
 
@@ -53,5 +56,8 @@ attn_status_t attn_backward(const attn_plan_t *plan, const attn_backward_args_t 
     void *aligned;
     ATTN_FORWARD_ERROR(check_workspace(plan, workspace, workspace_bytes, stream, &aligned));
     ATTN_FORWARD_ERROR(attn_check_backward_args(&plan->desc, &full));
+    if (!plan->backend->is_device) {
+        ATTN_FORWARD_ERROR(attn_check_forward_arrays(&plan->desc, &full.in));
+    }
     return plan->backend->backward(plan, &full, aligned, stream);
 }

@@ -19,8 +19,9 @@ enum { CONTEXT_DEPTH = 8, DEVICES_MAX = 8 };
 static struct fake_state state;
 // Contexts are places in these arrays: [0] primary, [1] somebody's own.
 static char contexts[DEVICES_MAX][2];
-static cu_context stack[CONTEXT_DEPTH];
-static int depth;
+// Which context is current is a thread's own matter.
+static _Thread_local cu_context stack[CONTEXT_DEPTH];
+static _Thread_local int depth;
 
 FAKE struct fake_state *fake_state_get(void)
 {

@@ -2,16 +2,18 @@
 #ifndef ATTN_TESTS_FAKE_DRIVER_H
 #define ATTN_TESTS_FAKE_DRIVER_H
 
+#include <stdatomic.h>
+
 #include "cuda/driver_api.h"
 
 struct fake_state {
-    int inits;
-    int retains; // of primary contexts
-    int pushes, pops;
-    int loads, unloads; // of cubins
-    char kernel[128];   // the last looked up
-    int32_t shared_bytes;
-    int launches;
+    atomic_int inits;
+    atomic_int retains; // of primary contexts
+    atomic_int pushes, pops;
+    atomic_int loads, unloads; // of cubins
+    char kernel[128];          // the last looked up
+    atomic_int shared_bytes;
+    atomic_int launches;
     cu_launch_config config; // of the last launch
     cu_context context;      // current at the last launch
 };

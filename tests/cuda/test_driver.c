@@ -2,40 +2,13 @@
 // The drivers are fakes, named by ATTN_CUDA_LIBRARY.
 #include "child.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 
 #include "cuda/driver.h"
 #include "cuda/gpu_device.h"
-#include "fake_driver.h"
+#include "fake_driver_access.h"
 
 #define FAKE "ATTN_CUDA_LIBRARY=" FAKE_DRIVER_PATH
-
-// The same driver that the library has opened.
-static void *fake_symbol(const char *name)
-{
-    void *library = dlopen(FAKE_DRIVER_PATH, RTLD_NOW | RTLD_NOLOAD);
-    CHILD_CHECK(library != NULL);
-    void *symbol = dlsym(library, name);
-    CHILD_CHECK(symbol != NULL);
-    return symbol;
-}
-
-static struct fake_state *fake_state(void)
-{
-    struct fake_state *(*get)(void);
-    void *symbol = fake_symbol("fake_state_get");
-    memcpy(&get, &symbol, sizeof(get));
-    return get();
-}
-
-static cu_context fake_context(int device, int is_primary)
-{
-    cu_context (*get)(int, int);
-    void *symbol = fake_symbol("fake_context_of");
-    memcpy(&get, &symbol, sizeof(get));
-    return get(device, is_primary);
-}
 
 // ---- loading
 

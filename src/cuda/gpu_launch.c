@@ -1,0 +1,53 @@
+// Launching kernels: see gpu_launch.h.
+#include "gpu_launch.h"
+
+#include "../core/status.h"
+
+// CU_STREAM_LEGACY and CU_STREAM_PER_THREAD: names for streams of the current context.
+#define SPECIAL_STREAM_MAX 2
+
+static attn_status_t launch(const attn_gpu_t *gpu, const attn_gpu_kernel_t *kernel,
+                            const attn_gpu_grid_t *grid, const void *params, cu_stream stream)
+{
+    cu_launch_attribute attributes[2];
+    uint32_t count = 0;
+    if (grid->cluster > 0) {
+        attributes[count++] =
+            (cu_launch_attribute){.id = CU_LAUNCH_CLUSTER, .value.cluster = {grid->cluster, 1, 1}};
+    }
+    if (grid->is_programmatic) {
+        attributes[count++] = (cu_launch_attribute){.id = CU_LAUNCH_PROGRAMMATIC, .value.flag = 1};
+    }
+    const cu_launch_config config = {
+        .grid = {grid->ctas[0], grid->ctas[1], grid->ctas[2]},
+        .block = {grid->threads, 1, 1},
+        .shared_bytes = grid->shared_bytes,
+        .stream = stream,
+        .attributes = attributes,
+        .attribute_count = count,
+    };
+    // The driver reads the parameters during the call and does not change them.
+    void *parameters[] = {(void *)(uintptr_t)params};
+    // A CUkernel is launched where the driver's declaration says CUfunction (CUDA Driver API,
+    // cuLaunchKernelEx).
+    ATTN_DRIVER_CHECK(
+        gpu->driver, "cuLaunchKernelEx",
+        gpu->driver->launch(&config, (cu_function)(void *)kernel->kernel, parameters, NULL));
+    return ATTN_OK;
+}
+
+attn_status_t attn_gpu_launch(const attn_gpu_t *gpu, const attn_gpu_kernel_t *kernel,
+                              const attn_gpu_grid_t *grid, const void *params, void *stream)
+{
+    if (grid->ctas[0] == 0 || grid->ctas[1] == 0 || grid->ctas[2] == 0) {
+        return ATTN_OK;
+    }
+    if ((uintptr_t)stream > SPECIAL_STREAM_MAX) {
+        return launch(gpu, kernel, grid, params, stream);
+    }
+    attn_gpu_scope_t scope;
+    ATTN_FORWARD_ERROR(attn_gpu_enter(gpu, &scope));
+    const attn_status_t status = launch(gpu, kernel, grid, params, stream);
+    attn_gpu_leave(&scope);
+    return status;
+}

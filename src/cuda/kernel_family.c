@@ -1,0 +1,117 @@
+// Choosing a kernel: legal, canonical, best.
+#include "kernel_family.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "../core/status.h"
+
+extern const attn_kernel_family_t attn_fill_family;
+
+const attn_kernel_family_t *const attn_kernel_families[] = {&attn_fill_family, NULL};
+
+static int row_fits(const attn_tuning_row_t *row, const attn_kernel_config_t *config)
+{
+    const int32_t d = config->d_qk > config->d_v ? config->d_qk : config->d_v;
+    const int32_t mask = config->mask != 0 ? 1 : 2;
+    return (row->arch == 0 || row->arch == config->arch) && (row->d_max == 0 || d <= row->d_max) &&
+           (row->mask == 0 || row->mask == mask);
+}
+
+const attn_tuning_row_t *attn_kernel_best(const attn_kernel_family_t *family,
+                                          attn_kernel_config_t *config)
+{
+    for (int32_t i = 0; i < family->row_count; i++) {
+        const attn_tuning_row_t *const row = &family->rows[i];
+        if (!row_fits(row, config)) {
+            continue;
+        }
+        config->tile_m = row->tile_m;
+        config->tile_n = row->tile_n;
+        config->stages = row->stages;
+        config->warpgroups = row->warpgroups;
+        config->ctas = row->ctas;
+        config->load_registers = row->load_registers;
+        config->compute_registers = row->compute_registers;
+        config->ping_pong = row->ping_pong;
+        config->separate_o = row->separate_o;
+        return row;
+    }
+    return NULL;
+}
+
+int attn_kernel_try(const attn_kernel_family_t *family, const attn_desc_t *desc, attn_op_t op,
+                    const attn_gpu_t *gpu, attn_kernel_choice_t *choice_out,
+                    char reason[ATTN_REASON_BYTES])
+{
+    *choice_out = (attn_kernel_choice_t){.family = family};
+    if (family->op != op) {
+        (void)snprintf(reason, ATTN_REASON_BYTES, "it is for the %s pass",
+                       family->op == ATTN_FORWARD ? "forward" : "backward");
+        return 0;
+    }
+    if (!family->legal(desc, gpu, reason)) {
+        return 0;
+    }
+    family->canonical(desc, gpu, &choice_out->config);
+    choice_out->row = attn_kernel_best(family, &choice_out->config);
+    if (choice_out->row == NULL) {
+        (void)snprintf(reason, ATTN_REASON_BYTES, "no tuning row is for d %d/%d on sm_%d",
+                       (int)choice_out->config.d_qk, (int)choice_out->config.d_v,
+                       (int)gpu->compute);
+        return 0;
+    }
+    const int32_t shared = family->shared_bytes(&choice_out->config);
+    if (shared > gpu->shared_bytes) {
+        (void)snprintf(reason, ATTN_REASON_BYTES,
+                       "it needs %d bytes of shared memory, a block of this GPU has %d",
+                       (int)shared, (int)gpu->shared_bytes);
+        return 0;
+    }
+    return 1;
+}
+
+attn_status_t attn_kernel_choose(const attn_desc_t *desc, attn_op_t op, const attn_gpu_t *gpu,
+                                 attn_kernel_choice_t *choice_out)
+{
+    char reason[ATTN_REASON_BYTES] = "no kernel family is for this pass";
+    for (int32_t i = 0; attn_kernel_families[i] != NULL; i++) {
+        if (attn_kernel_try(attn_kernel_families[i], desc, op, gpu, choice_out, reason)) {
+            return ATTN_OK;
+        }
+    }
+    return attn_fail(ATTN_UNSUPPORTED, "backend: cuda, no kernel for it on %s (sm_%d): %s",
+                     gpu->name, (int)gpu->compute, reason);
+}
+
+void attn_kernel_text_fill(attn_kernel_text_t *text, const attn_kernel_choice_t *choice)
+{
+    attn_kernel_config_name(&choice->config, text->name);
+    attn_arch_name(choice->config.arch, text->arch);
+    attn_kernel_config_prologue(&choice->config, text->prologue);
+    text->request = (attn_kernel_request_t){.name = text->name,
+                                            .arch = text->arch,
+                                            .path = choice->family->path,
+                                            .prologue = text->prologue};
+}
+
+// CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": shared memory of a
+// block, and the multiprocessors of the largest part of each kind.
+void attn_gpu_of_arch(int32_t compute, attn_gpu_t *gpu_out)
+{
+    static const struct {
+        int32_t compute;
+        int32_t shared_bytes;
+        int32_t multiprocessors;
+    } kinds[] = {{80, 163 << 10, 108}, {86, 99 << 10, 84},    {89, 99 << 10, 142},
+                 {90, 227 << 10, 132}, {100, 227 << 10, 148}, {103, 227 << 10, 148},
+                 {120, 99 << 10, 170}};
+    *gpu_out = (attn_gpu_t){.compute = compute, .shared_bytes = 48 << 10, .multiprocessors = 1};
+    (void)snprintf(gpu_out->name, sizeof(gpu_out->name), "any GPU of sm_%d", (int)compute);
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (kinds[i].compute == compute) {
+            gpu_out->shared_bytes = kinds[i].shared_bytes;
+            gpu_out->multiprocessors = kinds[i].multiprocessors;
+        }
+    }
+}

@@ -1,0 +1,163 @@
+// Names, prologues and the choice among families, without a GPU.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/desc.h"
+#include "cuda/kernel_family.h"
+
+static void test_arch(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t compute;
+        const char *name;
+    } known[] = {{75, "sm_75"},    {80, "sm_80"},    {89, "sm_89"},   {90, "sm_90a"},
+                 {100, "sm_100a"}, {103, "sm_103a"}, {120, "sm_120a"}};
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        char name[ATTN_ARCH_BYTES];
+        attn_arch_name(known[i].compute, name);
+        assert_string_equal(name, known[i].name);
+        assert_int_equal(attn_arch_compute(name, strlen(name)), known[i].compute);
+    }
+    const char *const wrong[] = {
+        "",       "sm_",        "sm_90",  "sm_90b", "sm_70", "90", "sm_9999999999999",
+        "sm_080", "compute_90", "sm_90a "};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        assert_int_equal(attn_arch_compute(wrong[i], strlen(wrong[i])), 0);
+    }
+    // The length decides, not a final 0.
+    assert_int_equal(attn_arch_compute("sm_90a,sm_100a", 6), 90);
+}
+
+static void test_name(void **state)
+{
+    (void)state;
+    attn_kernel_config_t config = {.kind = ATTN_KERNEL_FORWARD,
+                                   .arch = 90,
+                                   .bf16 = 1,
+                                   .d_qk = 128,
+                                   .d_v = 64,
+                                   .tile_m = 192,
+                                   .tile_n = 80,
+                                   .stages = 2,
+                                   .warpgroups = 3,
+                                   .mask = 3,
+                                   .softcap = 1};
+    char name[ATTN_KERNEL_NAME_BYTES];
+    attn_kernel_config_name(&config, name);
+    assert_string_equal(name, "sm90_fwd_bf16_d128x64m192n80s2w3_mask3_cap");
+    char prologue[ATTN_KERNEL_PROLOGUE_BYTES];
+    attn_kernel_config_prologue(&config, prologue);
+    assert_non_null(strstr(prologue, "#define ATTN_CFG_KERNEL sm90_fwd_bf16_d128x64m192n80s2w3_"
+                                     "mask3_cap\n"));
+    assert_non_null(strstr(prologue, "#define ATTN_CFG_BLOCK_N 80\n"));
+    assert_non_null(strstr(prologue, "#define ATTN_CFG_PAGED 0\n"));
+    assert_int_equal(prologue[strlen(prologue) - 1], '\n');
+    // The longest that there can be still fits.
+    int32_t *const fields = &config.arch;
+    for (size_t i = 0; i < (sizeof(config) - sizeof(config.kind)) / sizeof(int32_t); i++) {
+        fields[i] = INT32_MAX;
+    }
+    attn_kernel_config_prologue(&config, prologue);
+    assert_non_null(strstr(prologue, "SEPARATE_O 2147483647\n"));
+}
+
+static attn_desc_t problem(int64_t s_kv)
+{
+    attn_desc_t desc;
+    attn_desc_init(&desc, ATTN_BF16);
+    attn_desc_set_shape(&desc, 2, 3, s_kv, 4, 2, 64);
+    desc.backend = ATTN_BACKEND_CUDA;
+    attn_desc_t full;
+    assert_int_equal(attn_desc_check(&desc, ATTN_FORWARD, &full), ATTN_OK);
+    return full;
+}
+
+static const char *refusal(const attn_desc_t *desc, attn_op_t op)
+{
+    attn_gpu_t gpu;
+    attn_gpu_of_arch(90, &gpu);
+    attn_kernel_choice_t choice;
+    assert_int_equal(attn_kernel_choose(desc, op, &gpu, &choice), ATTN_UNSUPPORTED);
+    return attn_last_error();
+}
+
+static void test_legal(void **state)
+{
+    (void)state;
+    attn_desc_t desc = problem(5);
+    assert_non_null(strstr(refusal(&desc, ATTN_FORWARD), "backend: cuda, no kernel for it on any "
+                                                         "GPU of sm_90 (sm_90): s_kv: 5"));
+    desc = problem(0);
+    assert_non_null(strstr(refusal(&desc, ATTN_BACKWARD), "it is for the forward pass"));
+    desc.o.dtype = ATTN_F8_E4M3;
+    assert_non_null(strstr(refusal(&desc, ATTN_FORWARD), "o.dtype: 1 bytes"));
+    desc = problem(0);
+    desc.has_sink = 1;
+    desc.wants_lse = 1;
+    desc.has_seqused_q = 1;
+    assert_non_null(strstr(refusal(&desc, ATTN_FORWARD), "has_sink"));
+}
+
+static void test_choice(void **state)
+{
+    (void)state;
+    static const int32_t computes[] = {80, 89, 90, 100, 103, 120};
+    for (size_t i = 0; i < sizeof(computes) / sizeof(computes[0]); i++) {
+        attn_gpu_t gpu;
+        attn_gpu_of_arch(computes[i], &gpu);
+        assert_true(gpu.shared_bytes >= 99 << 10);
+        attn_desc_t desc = problem(0);
+        desc.o.dtype = i % 2 ? ATTN_F32 : ATTN_F16;
+        attn_kernel_choice_t choice;
+        assert_int_equal(attn_kernel_choose(&desc, ATTN_FORWARD, &gpu, &choice), ATTN_OK);
+        attn_kernel_text_t text;
+        attn_kernel_text_fill(&text, &choice);
+        char want[64];
+        (void)snprintf(want, sizeof(want), "sm%d_fill_o%d", (int)computes[i], i % 2 ? 4 : 2);
+        assert_string_equal(text.request.name, want);
+        assert_non_null(strstr(text.request.prologue, i % 2 ? "O_BYTES 4\n" : "O_BYTES 2\n"));
+    }
+}
+
+// A row for one architecture, a dim or a mask is for no other; the first that fits is taken.
+static void test_best(void **state)
+{
+    (void)state;
+    static const attn_tuning_row_t rows[] = {
+        {.arch = 100, .tile_n = 1},
+        {.arch = 90, .d_max = 64, .mask = 1, .tile_n = 2},
+        {.arch = 90, .d_max = 64, .tile_n = 3},
+        {.d_max = 128, .mask = 2, .tile_n = 4},
+    };
+    const attn_kernel_family_t family = {.rows = rows, .row_count = 4};
+    static const struct {
+        int32_t arch, d_qk, d_v, mask, want;
+    } cases[] = {{90, 64, 64, 1, 2},  {90, 64, 64, 0, 3},  {90, 64, 128, 0, 4},
+                 {90, 128, 64, 0, 4}, {90, 128, 64, 2, 0}, {100, 256, 256, 1, 1},
+                 {80, 16, 16, 0, 4},  {80, 256, 16, 0, 0}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        attn_kernel_config_t config = {.arch = cases[i].arch,
+                                       .d_qk = cases[i].d_qk,
+                                       .d_v = cases[i].d_v,
+                                       .mask = cases[i].mask};
+        const attn_tuning_row_t *row = attn_kernel_best(&family, &config);
+        assert_int_equal(row == NULL ? 0 : row->tile_n, cases[i].want);
+        assert_int_equal(config.tile_n, cases[i].want);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_arch),   cmocka_unit_test(test_name), cmocka_unit_test(test_legal),
+        cmocka_unit_test(test_choice), cmocka_unit_test(test_best),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
