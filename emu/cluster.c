@@ -1,7 +1,7 @@
 // Identity of a thread, addresses across the cluster, and the cluster's barrier.
 #include "../src/device/ptx/cluster.h"
 #include "../src/device/ptx/pdl.h"
-#include "state.h"
+#include "count.h"
 
 uint32_t thread_idx(void)
 {
@@ -41,6 +41,13 @@ uint32_t grid_dim_z(void)
 void kernel_role(const char *name)
 {
     current_fiber()->role = name;
+    count_role(current_fiber());
+}
+
+void kernel_site(const char *file, int line)
+{
+    struct fiber *fiber = current_fiber();
+    fiber->sites[fiber->site_depth++ % MAX_SITE_DEPTH] = (struct site){file, line};
 }
 
 uint32_t kept_u32(uint32_t x)

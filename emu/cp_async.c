@@ -5,6 +5,7 @@
 // blocked, because an arrival behind them is due. Early: at issue. Random: each copy at some time,
 // in any order.
 #include "../src/device/ptx/cp_async.h"
+#include "count.h"
 #include "global.h"
 #include <stdlib.h>
 
@@ -196,6 +197,8 @@ static void copy(uint32_t dst, const void *src, uint32_t size, uint32_t bytes)
             src, bytes,
             (struct global_access){ACCESS_CP_ASYNC, agent, epoch, GLOBAL_READ, SCOPE_CTA, false});
     }
+    count_shared(size, true);
+    count_global(bytes);
     add_item(fiber, (struct item){.dst = cta->smem + (dst & SMEM_OFFSET_MASK),
                                   .src = src,
                                   .bytes = bytes,

@@ -47,6 +47,7 @@ struct emu_buffer {
     emu_writable writable;
 };
 
+struct emu_report;
 struct emu_launch {
     const char *name; // of the kernel, for messages
     uint32_t
@@ -63,7 +64,8 @@ struct emu_launch {
     emu_async async;
     emu_check check;
     uint32_t seed; // 0: warps in turn. Otherwise a random order, the same for the same seed
-    uint32_t lag;  // chance in 256 that a lane that could go on is passed over
+    struct emu_report *report; // filled in if not NULL (emu_report.h)
+    uint32_t lag;              // chance in 256 that a lane that could go on is passed over
 };
 
 struct emu_result {

@@ -1,7 +1,9 @@
 // Global memory: every pointer must lie in a buffer that the launch registered; loads, stores,
 // reductions. Atomics are atomic because one thread runs at a time.
+#define KERNEL_WITHOUT_SITES
 #include "global.h"
 #include "../src/device/ptx/memory_ops.h"
+#include "count.h"
 
 void check_global(const void *p, uint64_t bytes, bool write, const char *instruction)
 {
@@ -40,6 +42,7 @@ static void load(void *r, const void *p, uint32_t bytes)
     check_global_alignment(p, bytes, "ld.global");
     check_global_access(p, bytes, thread_global_access(ACCESS_LD_GLOBAL, GLOBAL_READ, SCOPE_CTA));
     memcpy(r, p, bytes);
+    count_global(bytes);
 }
 
 static void store(void *p, const void *r, uint32_t bytes)
@@ -48,6 +51,7 @@ static void store(void *p, const void *r, uint32_t bytes)
     check_global_access(p, bytes, thread_global_access(ACCESS_ST_GLOBAL, GLOBAL_WRITE, SCOPE_CTA));
     flags_overwritten(p, bytes);
     memcpy(p, r, bytes);
+    count_global(bytes);
 }
 
 uint32_t ld_global_u16(const void *p)
@@ -101,6 +105,7 @@ void red_global_add_f32(void *p, float value)
 {
     check_global_alignment(p, sizeof value, "red.global");
     atomic_order(p, ACCESS_RED_GLOBAL, RELAXED, SCOPE_GPU);
+    count_global(sizeof value);
     global_reduce_add(p, (const uint8_t *)&value, sizeof value, EMU_F32);
 }
 

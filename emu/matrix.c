@@ -1,7 +1,8 @@
 // ldmatrix, stmatrix, and loads, stores and atomics of shared memory by a thread.
+#define KERNEL_WITHOUT_SITES
 #include "../src/device/ptx/matrix.h"
 #include "../src/device/ptx/memory_ops.h"
-#include "state.h"
+#include "count.h"
 
 static uint8_t *smem_at(struct cta *cta, uint32_t addr)
 {
@@ -27,11 +28,20 @@ static void check_alignment(uint32_t addr, uint32_t bytes, const char *instructi
     }
 }
 
+// Back to the instruction, if any, whose operand this was.
+static void leave_site(void)
+{
+    struct fiber *fiber = current_fiber();
+    fiber->site_depth -= fiber->site_depth > 0;
+}
+
 static void load(struct cta *cta, void *r, uint32_t addr, uint32_t bytes)
 {
     check_alignment(addr, bytes, "ld.shared");
     check_read(cta, addr, bytes, thread_access(ACCESS_LD));
     memcpy(r, smem_at(cta, addr), bytes);
+    count_lane("ld.shared", addr, bytes, false);
+    leave_site();
 }
 
 static void store(struct cta *cta, uint32_t addr, const void *r, uint32_t bytes)
@@ -39,6 +49,8 @@ static void store(struct cta *cta, uint32_t addr, const void *r, uint32_t bytes)
     check_alignment(addr, bytes, "st.shared");
     check_write(cta, addr, bytes, thread_access(ACCESS_ST));
     memcpy(smem_at(cta, addr), r, bytes);
+    count_lane("st.shared", addr, bytes, true);
+    leave_site();
 }
 
 uint32_t ld_shared_u16(uint32_t addr)
@@ -157,6 +169,8 @@ static void load_tiles(const char *instruction, uint32_t *r, uint32_t addr, uint
         }
         r[i] = (uint32_t)pair[0] | (uint32_t)pair[1] << 16;
     }
+    count_tiles(instruction, rows, tiles, false);
+    leave_site();
 }
 
 static void store_tiles(const char *instruction, uint32_t addr, const uint32_t *r, uint32_t tiles,
@@ -175,6 +189,8 @@ static void store_tiles(const char *instruction, uint32_t addr, const uint32_t *
             memcpy(smem_at(cta, at), &value, 2);
         }
     }
+    count_tiles(instruction, rows, tiles, true);
+    leave_site();
 }
 
 void ldmatrix_x1(uint32_t *r, uint32_t addr)

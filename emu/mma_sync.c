@@ -2,6 +2,7 @@
 // of D. Products are exact in fp32 and summed in fp32, in order of k; the hardware's order and
 // width differ, so only a tolerance carries over.
 #include "../src/device/ptx/mma_sync.h"
+#include "count.h"
 #include "state.h"
 
 typedef float (*decode_element)(uint32_t word, uint32_t index);
@@ -69,6 +70,7 @@ static void multiply(const char *instruction, float *d, const uint32_t *a, const
     for (uint32_t i = 0; i < 4; i++) {
         d[i] += dot(fragments, lane / 4 + i / 2 * 8, lane % 4 * 2 + i % 2, per_register);
     }
+    count_mma(64 * per_register, per_register == 4, 0); // its share of 2 * 16 * 8 * k
     warp_exchange(instruction, 1, 0);
 }
 

@@ -4,6 +4,7 @@
 // infinity and only the one NaN 0x7f; e5m2 is IEEE-like. Conversions to 8 bits saturate
 // (satfinite), as the instructions' only form does.
 #include "../src/device/ptx/math_ops.h"
+#include "count.h"
 #include "state.h"
 #include <math.h>
 
@@ -149,16 +150,19 @@ static float flush(float x)
 
 float ex2_approx(float x)
 {
+    count_mufu();
     return flush(exp2f(flush(x)));
 }
 
 float lg2_approx(float x)
 {
+    count_mufu();
     return log2f(x);
 }
 
 float rcp_approx(float x)
 {
+    count_mufu();
     return flush(1.0f / flush(x));
 }
 
@@ -169,6 +173,7 @@ float max_f32(float a, float b)
 
 float fma_f32(float a, float b, float c)
 {
+    count_fma(1);
     return fmaf(a, b, c);
 }
 
@@ -179,21 +184,25 @@ float max3_f32(float a, float b, float c)
 
 struct f32x2 add_f32x2(struct f32x2 a, struct f32x2 b)
 {
+    count_fma(2);
     return (struct f32x2){a.x + b.x, a.y + b.y};
 }
 
 struct f32x2 sub_f32x2(struct f32x2 a, struct f32x2 b)
 {
+    count_fma(2);
     return (struct f32x2){a.x - b.x, a.y - b.y};
 }
 
 struct f32x2 mul_f32x2(struct f32x2 a, struct f32x2 b)
 {
+    count_fma(2);
     return (struct f32x2){a.x * b.x, a.y * b.y};
 }
 
 struct f32x2 fma_f32x2(struct f32x2 a, struct f32x2 b, struct f32x2 c)
 {
+    count_fma(2);
     return (struct f32x2){fmaf(a.x, b.x, c.x), fmaf(a.y, b.y, c.y)};
 }
 
@@ -211,26 +220,31 @@ static float add_down(float a, float b)
 
 struct f32x2 add_rm_f32x2(struct f32x2 a, struct f32x2 b)
 {
+    count_fma(2);
     return (struct f32x2){add_down(a.x, b.x), add_down(a.y, b.y)};
 }
 
 uint32_t pack_bf16x2(float low, float high)
 {
+    count_conversion();
     return bf16_from_f32(low) | (uint32_t)bf16_from_f32(high) << 16;
 }
 
 uint32_t pack_f16x2(float low, float high)
 {
+    count_conversion();
     return f16_from_f32(low) | (uint32_t)f16_from_f32(high) << 16;
 }
 
 uint32_t pack_e4m3x2(float low, float high)
 {
+    count_conversion();
     return e4m3_from_f32(low) | (uint32_t)e4m3_from_f32(high) << 8;
 }
 
 uint32_t pack_e5m2x2(float low, float high)
 {
+    count_conversion();
     return e5m2_from_f32(low) | (uint32_t)e5m2_from_f32(high) << 8;
 }
 

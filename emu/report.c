@@ -49,6 +49,11 @@ static int text_where(char *text, size_t size)
                          ", CTA (%u,%u,%u), %s%sthread %u (warp %u lane %u)", fiber->cta->block[0],
                          fiber->cta->block[1], fiber->cta->block[2], fiber->role ? fiber->role : "",
                          fiber->role ? " " : "", fiber->thread, fiber->warp, fiber->lane);
+        const struct site *site = current_site();
+        if (site) {
+            used += snprintf(text + used, size - (size_t)used, ", at %.200s:%d", site->file,
+                             site->line);
+        }
     }
     return used + snprintf(text + used, size - (size_t)used, ": ");
 }

@@ -1,6 +1,6 @@
 // A launch: checks what it asks for, makes the machine, and gives each slot of it one cluster of
 // the grid after the other.
-#include "state.h"
+#include "count.h"
 #include <assert.h>
 #include <stdlib.h>
 
@@ -233,6 +233,7 @@ void finish_cluster(struct cluster *cluster)
         cta_end_checks(&cluster->ctas[r]);
     }
     assert(machine.failed || cluster->transfer_count == 0);
+    count_cluster_end(cluster);
     cluster->active = false;
 }
 
@@ -269,7 +270,7 @@ emu_status emu_launch(const struct emu_launch *launch, struct emu_result *result
     machine_set_up(launch);
     machine.clusters = calloc(machine.resident, sizeof *machine.clusters);
     machine.fences = calloc(index_count, sizeof *machine.fences);
-    bool created = machine.clusters && machine.fences && global_shadow_create();
+    bool created = machine.clusters && machine.fences && global_shadow_create() && counter_create();
     for (uint32_t c = 0; created && c < machine.resident; c++) {
         created = cluster_create(&machine.clusters[c]);
     }
@@ -284,6 +285,7 @@ emu_status emu_launch(const struct emu_launch *launch, struct emu_result *result
     }
     free(machine.clusters);
     machine.clusters = NULL;
+    counter_destroy();
     global_shadow_destroy();
     locations_destroy();
     arena_destroy();

@@ -10,6 +10,7 @@
 //   knowledge.c  what threads know of other clusters
 //   global_shadow.c  who touched which byte of global memory
 //   transfer.c   asynchronous copies in flight
+//   count.c      instructions and bank conflicts, for the report
 //   numeric.c    16- and 8-bit floats
 //
 // The instructions: mbarrier.c, barrier.c, cluster.c, warp.c, matrix.c, mma_sync.c, cp_async.c,
@@ -39,7 +40,8 @@ enum {
     SMEM_OFFSET_MASK = (1 << SMEM_RANK_SHIFT) - 1,
     WGMMA_MEETINGS = 8, // groups of a warpgroup whose issue is remembered
     CHUNK_BYTES = 16,   // a cell of the shadow memory
-    REGISTERS = 65536   // of an SM
+    MAX_SITE_DEPTH = 8,
+    REGISTERS = 65536 // of an SM
 };
 
 // What an access is, for messages.
@@ -155,6 +157,12 @@ struct fiber {
     void *sanitizer_stack;
     struct cta *cta;
     const char *role;
+    uint32_t role_index; // in the report
+    struct site {
+        const char *file;
+        int line;
+    } sites[MAX_SITE_DEPTH]; // of the instruction, and of those whose operands it computes
+    uint32_t site_depth;     // 0: not known
     uint32_t thread;
     uint32_t lane;
     uint32_t warp;
@@ -252,6 +260,7 @@ struct machine {
     uint32_t cta_group;     // of the kernel's tcgen05 instructions; 0 before the first
     struct cluster *clusters;
     uint32_t resident;
+    struct counter *counter; // NULL: nothing is counted
     // Order in global memory.
     struct arena_block *arena;
     const struct knowledge *last_join[3];
@@ -271,6 +280,13 @@ extern struct machine machine;
 static inline struct fiber *current_fiber(void)
 {
     return machine.current;
+}
+
+// NULL: not known.
+static inline const struct site *current_site(void)
+{
+    const struct fiber *fiber = machine.current;
+    return fiber->site_depth ? &fiber->sites[(fiber->site_depth - 1) % MAX_SITE_DEPTH] : NULL;
 }
 
 static inline struct cta *current_cta(void)

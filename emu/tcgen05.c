@@ -6,6 +6,7 @@
 // some. A commit is due when all operations before it have run; it then arrives on its mbarriers,
 // with all that its thread knew when it issued the commit, and the operations complete and fenced.
 #include "../src/device/ptx/tcgen05.h"
+#include "count.h"
 #include "tcgen05_mma.h"
 #include <stdlib.h>
 
@@ -138,6 +139,17 @@ bool tcgen05_fire(struct cluster *cluster, bool one)
 
 // ---- issue
 
+// k is 32 bytes. A pair does the work of two multiprocessors; both count here.
+static void count_operation(const struct mma_operation *operation)
+{
+    if (operation->kind != MMA_CP) {
+        struct mma_shape s = mma_shape_of(operation);
+        uint32_t k = 32 / operand_bytes(s.type_b);
+        count_mma(2 * s.m * s.n * k, operand_bytes(s.type_b) == 1,
+                  32 * (s.n + (operation->a_in_tensor ? 0 : s.m)));
+    }
+}
+
 static void issue(const char *instruction, struct mma_operation operation)
 {
     struct cta *cta = current_cta();
@@ -159,6 +171,7 @@ static void issue(const char *instruction, struct mma_operation operation)
                  MAX_OPERATIONS);
     }
     thread->operations[thread->issued++ % MAX_OPERATIONS] = operation;
+    count_operation(&operation);
     mma_check_accesses(&operation, (uint32_t)(thread - tmem->mma_threads), thread->issued);
     machine.progress = true;
     if (machine.launch.async == EMU_EARLY) {

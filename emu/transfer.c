@@ -3,6 +3,7 @@
 // Late: a load moves when everything else is blocked, a store when it is waited for. Early: at
 // issue. Random: each round of the scheduler gives every one a chance. A right kernel gives the
 // same in all three. Order between transfers is free.
+#include "count.h"
 #include "state.h"
 
 enum { FIRE_CHANCE = 8, MAX_TRANSFERS_PER_CTA = 256 };
@@ -37,6 +38,7 @@ static void finish(const struct transfer *transfer)
 void transfer_start(const struct transfer *transfer)
 {
     struct cluster *cluster = transfer->cta->cluster;
+    count_transfer(transfer->bytes);
     if (machine.launch.async == EMU_EARLY) {
         finish(transfer);
         return;

@@ -7,6 +7,7 @@
 // it back. Whoever uses or changes the registers between sees the poison, or is seen: the poison is
 // a signalling NaN, which no arithmetic leaves as it is. A fragments are copied and compared at the
 // wait.
+#include "count.h"
 #include "wgmma_tile.h"
 #include <stdlib.h>
 
@@ -188,6 +189,15 @@ static void learn_issue(struct warpgroup *group, uint32_t index)
     }
 }
 
+// Each thread its share of 2 * 64 * n * k; what is read from shared memory (k is 32 bytes), once.
+static void count_issue(const struct wgmma_operands *operands, uint32_t t)
+{
+    uint32_t n = (uint32_t)operands->n;
+    bool bits_8 = operand_bytes(operands->type_b) == 1;
+    uint32_t bytes = 32 * (n + (operands->a_in_registers ? 0 : 64));
+    count_mma(n * (bits_8 ? 32 : 16), bits_8, t == 0 ? bytes : 0);
+}
+
 void wgmma_issue(float *d, const uint32_t *a, const struct wgmma_operands *operands)
 {
     struct fiber *fiber = current_fiber();
@@ -210,6 +220,7 @@ void wgmma_issue(float *d, const uint32_t *a, const struct wgmma_operands *opera
         wgmma_check_reads(fiber->cta, operands, fiber->warp % 4,
                           agent_wgmma(fiber->cta, fiber->thread / GROUP_THREADS), operation->epoch);
     }
+    count_issue(operands, t);
     tell_issue(group);
     if (++operation->issued == GROUP_THREADS) {
         machine.progress = true;

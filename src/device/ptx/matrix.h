@@ -69,4 +69,19 @@ PTX void stmatrix_x4_trans(uint32_t addr, const uint32_t *r) PTX_BODY(
         : "memory"););
 #endif
 
+#if !defined(__CUDACC__) && !defined(KERNEL_WITHOUT_SITES)
+#define ldmatrix_x1(r, addr) (KERNEL_SITE, ldmatrix_x1(r, addr))
+#define ldmatrix_x1_trans(r, addr) (KERNEL_SITE, ldmatrix_x1_trans(r, addr))
+#define ldmatrix_x2(r, addr) (KERNEL_SITE, ldmatrix_x2(r, addr))
+#define ldmatrix_x2_trans(r, addr) (KERNEL_SITE, ldmatrix_x2_trans(r, addr))
+#define ldmatrix_x4(r, addr) (KERNEL_SITE, ldmatrix_x4(r, addr))
+#define ldmatrix_x4_trans(r, addr) (KERNEL_SITE, ldmatrix_x4_trans(r, addr))
+#define stmatrix_x1(addr, r) (KERNEL_SITE, stmatrix_x1(addr, r))
+#define stmatrix_x1_trans(addr, r) (KERNEL_SITE, stmatrix_x1_trans(addr, r))
+#define stmatrix_x2(addr, r) (KERNEL_SITE, stmatrix_x2(addr, r))
+#define stmatrix_x2_trans(addr, r) (KERNEL_SITE, stmatrix_x2_trans(addr, r))
+#define stmatrix_x4(addr, r) (KERNEL_SITE, stmatrix_x4(addr, r))
+#define stmatrix_x4_trans(addr, r) (KERNEL_SITE, stmatrix_x4_trans(addr, r))
+#endif
+
 #endif

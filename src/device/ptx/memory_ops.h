@@ -131,4 +131,19 @@ PTX void red_global_add_f32(void *p, float value)
     PTX_BODY(asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;" ::"l"(p), "f"(value)
                           : "memory"););
 
+#if !defined(__CUDACC__) && !defined(KERNEL_WITHOUT_SITES)
+#define ld_shared_u16(addr) (KERNEL_SITE, ld_shared_u16(addr))
+#define ld_shared_u32(addr) (KERNEL_SITE, ld_shared_u32(addr))
+#define ld_shared_f32(addr) (KERNEL_SITE, ld_shared_f32(addr))
+#define ld_shared_v2_u32(r, addr) (KERNEL_SITE, ld_shared_v2_u32(r, addr))
+#define ld_shared_v4_u32(r, addr) (KERNEL_SITE, ld_shared_v4_u32(r, addr))
+#define st_shared_u16(addr, value) (KERNEL_SITE, st_shared_u16(addr, value))
+#define st_shared_u32(addr, value) (KERNEL_SITE, st_shared_u32(addr, value))
+#define st_shared_f32(addr, value) (KERNEL_SITE, st_shared_f32(addr, value))
+#define st_shared_v2_u32(addr, r) (KERNEL_SITE, st_shared_v2_u32(addr, r))
+#define st_shared_v4_u32(addr, r) (KERNEL_SITE, st_shared_v4_u32(addr, r))
+#define ld_cluster_u32(addr) (KERNEL_SITE, ld_cluster_u32(addr))
+#define st_cluster_u32(addr, value) (KERNEL_SITE, st_cluster_u32(addr, value))
+#endif
+
 #endif
