@@ -41,6 +41,12 @@ fast examples/ladder/hopper_attention.c sm_90a -DHEAD_DIM=128
 assembles tests/emu/every_instruction.c sm_80
 fast examples/ladder/blackwell_gemm.c sm_100a
 fast examples/ladder/blackwell_gemm.c sm_103a
+fast examples/ladder/blackwell_attention.c sm_100a -DHEAD_DIM=64
+fast examples/ladder/blackwell_attention.c sm_100a -DHEAD_DIM=128
+fast examples/ladder/blackwell_attention.c sm_103a -DHEAD_DIM=64
+fast examples/ladder/blackwell_attention.c sm_103a -DHEAD_DIM=128
+fast examples/ladder/blackwell_attention_pair.c sm_100a
+fast examples/ladder/blackwell_attention_pair.c sm_103a
 fast src/device/common/fill_forward.c sm_90a -DATTN_CFG_KERNEL=fill -DATTN_CFG_O_BYTES=2
 $(forward_rows)
 assembles tests/emu/every_instruction.c sm_90a

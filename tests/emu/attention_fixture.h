@@ -1,5 +1,5 @@
-// Runs the ladder's attention kernel on random input and compares with fp64. For a file that
-// includes the kernel first, so that every test can compile it in its own way.
+// Runs an attention kernel of the ladder on random input and compares with fp64. For a file that
+// includes the kernel first (ladder_attention.h), so that every test can compile it in its own way.
 #ifndef EMU_ATTENTION_FIXTURE_H
 #define EMU_ATTENTION_FIXTURE_H
 
@@ -122,7 +122,7 @@ static void fixture_free(struct attention_data *data)
 
 static void fixture_entry(const void *params)
 {
-    hopper_attention(*(const struct hopper_attention_params *)params);
+    attention_kernel(*(const struct attention_params *)params);
 }
 
 static const char *fixture_map(tensor_map *map, uint16_t *x, const struct attention_case *c,
@@ -143,20 +143,21 @@ static const char *fixture_map(tensor_map *map, uint16_t *x, const struct attent
 static emu_status fixture_launch(const struct attention_case *c, const struct attention_data *data,
                                  struct emu_result *result)
 {
-    struct hopper_attention_params p = {.lse = data->lse,
-                                        .s_q = (int32_t)c->s_q,
-                                        .s_kv = (int32_t)c->s_kv,
-                                        .heads = (int32_t)c->h,
-                                        .causal = c->causal,
-                                        .scale_log2 = 1.44269504f / sqrtf(HEAD_DIM)};
+    struct attention_params p = {.lse = data->lse,
+                                 .s_q = (int32_t)c->s_q,
+                                 .s_kv = (int32_t)c->s_kv,
+                                 .heads = (int32_t)c->h,
+                                 .causal = c->causal,
+                                 .scale_log2 = 1.44269504f / sqrtf(HEAD_DIM)};
     size_t q_bytes = (size_t)(c->b * c->s_q * c->h * HEAD_DIM) * 2;
     size_t k_bytes = (size_t)(c->b * c->s_kv * c->h * HEAD_DIM) * 2;
     size_t lse_bytes = (size_t)(c->b * c->h * c->s_q) * sizeof(float);
     memset(data->out, 0xff, q_bytes);
     memset(data->lse, 0xff, lse_bytes);
-    if (fixture_map(&p.q, data->q, c, c->s_q, 128) || fixture_map(&p.k, data->k, c, c->s_kv, 128) ||
+    if (fixture_map(&p.q, data->q, c, c->s_q, 128) ||
+        fixture_map(&p.k, data->k, c, c->s_kv, BOX_ROWS_K) ||
         fixture_map(&p.v, data->v, c, c->s_kv, 128) ||
-        fixture_map(&p.out, data->out, c, c->s_q, 64)) {
+        fixture_map(&p.out, data->out, c, c->s_q, BOX_ROWS_OUT)) {
         abort();
     }
     const struct emu_buffer buffers[] = {{"q", data->q, q_bytes, 0},
@@ -164,20 +165,23 @@ static emu_status fixture_launch(const struct attention_case *c, const struct at
                                          {"v", data->v, k_bytes, 0},
                                          {"out", data->out, q_bytes, 1},
                                          {"lse", data->lse, lse_bytes, 1}};
-    struct emu_launch launch = {
-        .name = "hopper_attention",
-        .entry = fixture_entry,
-        .params = &p,
-        .grid = {(uint32_t)((c->s_q + 127) / 128), (uint32_t)c->h, (uint32_t)c->b},
-        .threads = ATTENTION_THREADS,
-        .smem_bytes = ATTENTION_SMEM_BYTES + 1024,
-        .resident = c->resident,
-        .buffers = buffers,
-        .buffer_count = 5,
-        .async = c->async,
-        .check = c->check,
-        .seed = c->seed,
-        .lag = c->lag};
+    uint32_t tiles = (uint32_t)((c->s_q + 127) / 128);
+    tiles = (tiles + ATTENTION_CLUSTER - 1) / ATTENTION_CLUSTER * ATTENTION_CLUSTER;
+    struct emu_launch launch = {.name = "attention",
+                                .arch = ATTENTION_ARCH,
+                                .cluster = ATTENTION_CLUSTER,
+                                .entry = fixture_entry,
+                                .params = &p,
+                                .grid = {tiles, (uint32_t)c->h, (uint32_t)c->b},
+                                .threads = ATTENTION_THREADS,
+                                .smem_bytes = ATTENTION_SMEM_BYTES + 1024,
+                                .resident = c->resident,
+                                .buffers = buffers,
+                                .buffer_count = 5,
+                                .async = c->async,
+                                .check = c->check,
+                                .seed = c->seed,
+                                .lag = c->lag};
     return emu_launch(&launch, result);
 }
 

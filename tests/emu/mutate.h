@@ -7,11 +7,15 @@
 #ifndef EMU_MUTATE_H
 #define EMU_MUTATE_H
 
+#include "../../src/device/common/tcgen05_descriptor.h"
 #include "../../src/device/ptx/barrier.h"
 #include "../../src/device/ptx/bulk.h"
+#include "../../src/device/ptx/cluster.h"
 #include "../../src/device/ptx/fence.h"
 #include "../../src/device/ptx/mbarrier.h"
 #include "../../src/device/ptx/register.h"
+#include "../../src/device/ptx/tcgen05.h"
+#include "../../src/device/ptx/warp.h"
 #include "../../src/device/ptx/wgmma.h"
 #include <stdbool.h>
 #include <string.h>
@@ -26,7 +30,10 @@ struct place {
     const char *text; // the call as written
     int line;
     uint32_t key;
+    bool is_operand; // can be changed, not deleted
 };
+
+enum { KEY_OPERAND = 1 };
 
 static struct place places[MAX_PLACES];
 static int place_count;
@@ -58,7 +65,7 @@ static bool hits(const struct place *place)
 
 static bool is_deleted(const char *function, const char *text, int line, uint32_t key)
 {
-    struct place place = {function, text, line, key};
+    struct place place = {function, text, line, key, false};
     if (place_recording) {
         record_place(place);
     }
@@ -67,8 +74,17 @@ static bool is_deleted(const char *function, const char *text, int line, uint32_
 
 static uint32_t changed(uint32_t operand, int line, uint32_t key)
 {
-    struct place place = {NULL, NULL, line, key};
+    struct place place = {NULL, NULL, line, key, false};
     return hits(&place) && mutant.kind == CHANGE ? operand + (uint32_t)mutant.delta : operand;
+}
+
+static inline uint32_t changed_operand(const char *function, const char *text, int line,
+                                       uint32_t operand)
+{
+    if (place_recording) {
+        record_place((struct place){function, text, line, KEY_OPERAND, true});
+    }
+    return changed(operand, line, KEY_OPERAND);
 }
 
 #define PLACE(text, key, call)                                                                     \
@@ -98,6 +114,36 @@ static uint32_t changed(uint32_t operand, int line, uint32_t key)
 #define cta_sync() PLACE("cta_sync", 0, cta_sync())
 #define bulk_commit_group() PLACE("bulk_commit_group", 0, bulk_commit_group())
 #define bulk_wait_group_read(n) PLACE("bulk_wait_group_read(" #n ")", 0, bulk_wait_group_read(n))
+#define mbarrier_arrive_cluster(bar)                                                               \
+    PLACE("mbarrier_arrive_cluster(" #bar ")", 0,                                                  \
+          mbarrier_arrive_cluster(changed(bar, __LINE__, 0)))
+#define mbarrier_wait_cluster(bar, parity)                                                         \
+    PLACE("mbarrier_wait_cluster(" #bar ")", 0,                                                    \
+          mbarrier_wait_cluster(bar, changed(parity, __LINE__, 0) & 1))
+#define cluster_arrive() PLACE("cluster_arrive", 0, cluster_arrive())
+#define cluster_wait() PLACE("cluster_wait", 2, cluster_wait())
+#define warp_sync() PLACE("warp_sync", 0, warp_sync())
+#define tcgen05_alloc(dst, columns)                                                                \
+    PLACE("tcgen05_alloc", 0, tcgen05_alloc(dst, changed(columns, __LINE__, 0)))
+#define tcgen05_alloc_pair(dst, columns)                                                           \
+    PLACE("tcgen05_alloc", 0, tcgen05_alloc_pair(dst, changed(columns, __LINE__, 0)))
+#define tcgen05_dealloc(addr, columns) PLACE("tcgen05_dealloc", 0, tcgen05_dealloc(addr, columns))
+#define tcgen05_dealloc_pair(addr, columns)                                                        \
+    PLACE("tcgen05_dealloc", 0, tcgen05_dealloc_pair(addr, columns))
+#define tcgen05_relinquish() PLACE("tcgen05_relinquish", 0, tcgen05_relinquish())
+#define tcgen05_relinquish_pair() PLACE("tcgen05_relinquish", 0, tcgen05_relinquish_pair())
+#define tcgen05_fence_before() PLACE("tcgen05_fence_before", 0, tcgen05_fence_before())
+#define tcgen05_fence_after() PLACE("tcgen05_fence_after", 0, tcgen05_fence_after())
+#define tcgen05_wait_ld() PLACE("tcgen05_wait_ld", 0, tcgen05_wait_ld())
+#define tcgen05_wait_st() PLACE("tcgen05_wait_st", 0, tcgen05_wait_st())
+#define tcgen05_commit(bar) PLACE("tcgen05_commit(" #bar ")", 0, tcgen05_commit(bar))
+#define tcgen05_commit_pair_multicast(bar, mask)                                                   \
+    PLACE("tcgen05_commit(" #bar ")", 0,                                                           \
+          tcgen05_commit_pair_multicast(bar, changed(mask, __LINE__, 0)))
+#define tcgen05_instruction(...)                                                                   \
+    changed_operand(__func__, "tcgen05_instruction", __LINE__, tcgen05_instruction(__VA_ARGS__))
+#define tcgen05_ld_32x32b(num, r, addr)                                                            \
+    tcgen05_ld_32x32b(num, r, changed_operand(__func__, "tcgen05_ld_32x32b", __LINE__, addr))
 #define setmaxnreg_inc(n) PLACE("setmaxnreg_inc", 0, setmaxnreg_inc(changed(n, __LINE__, 0)))
 #define setmaxnreg_dec(n) PLACE("setmaxnreg_dec", 0, setmaxnreg_dec(changed(n, __LINE__, 0)))
 
