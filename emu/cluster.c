@@ -1,6 +1,5 @@
 // Identity of a thread, addresses across the cluster, and the cluster's barrier.
 #include "../src/device/ptx/cluster.h"
-#include "../src/device/ptx/pdl.h"
 #include "count.h"
 
 uint32_t thread_idx(void)
@@ -131,14 +130,4 @@ void cluster_wait(void)
     }
     fiber->cluster_arrived = false;
     clock_acquire(&cluster->barrier.meeting);
-}
-
-// Launches are never programmatically dependent here: the predecessor is complete, the successor
-// not started.
-void griddep_wait(void)
-{
-}
-
-void griddep_launch_dependents(void)
-{
 }

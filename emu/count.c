@@ -38,9 +38,21 @@ static bool counts(void)
     return machine.counter && machine.current;
 }
 
+// Room for each resident cluster: that of the grid with the most warps.
+static uint32_t warps_of_cluster(void)
+{
+    uint32_t most = 0;
+    for (uint32_t g = 0; g < machine.grid_count; g++) {
+        const struct emu_launch *launch = &machine.grids[g].launch;
+        uint32_t warps = launch->cluster * launch->threads / LANES;
+        most = warps > most ? warps : most;
+    }
+    return most;
+}
+
 static uint32_t warps_of_machine(void)
 {
-    return machine.resident * machine.cluster_size * machine.warps;
+    return machine.resident * warps_of_cluster();
 }
 
 bool counter_create(void)
@@ -233,7 +245,7 @@ static struct warp_site *own_warp_site(uint32_t site)
 {
     const struct fiber *fiber = machine.current;
     size_t cluster = (size_t)(fiber->cta->cluster - machine.clusters);
-    size_t warp = (cluster * machine.cluster_size + fiber->cta->rank) * machine.warps + fiber->warp;
+    size_t warp = cluster * warps_of_cluster() + fiber->cta->rank * machine.warps + fiber->warp;
     return &machine.counter->warps[site][warp];
 }
 
@@ -300,7 +312,7 @@ void count_cluster_end(const struct cluster *cluster)
         return;
     }
     machine.launch.report->ctas += machine.cluster_size;
-    size_t first = (size_t)(cluster - machine.clusters) * machine.cluster_size * machine.warps;
+    size_t first = (size_t)(cluster - machine.clusters) * warps_of_cluster();
     for (uint32_t s = 0; s < machine.launch.report->site_count; s++) {
         for (uint32_t i = 0; i < machine.cluster_size * machine.warps; i++) {
             struct warp_site *w = &machine.counter->warps[s][first + i];

@@ -79,6 +79,13 @@ struct emu_result {
 
 emu_status emu_launch(const struct emu_launch *launch, struct emu_result *result_out);
 
+// Two launches of which the second is a programmatic dependent of the first: it may start as soon
+// as every CTA of the first has said griddep_launch_dependents or ended (late, early or at random,
+// as asynchronous operations), and may touch what the first touches only after griddep_wait.
+// Buffers, report, async, check, seed and lag are those of `first`.
+emu_status emu_launch_pair(const struct emu_launch *first, const struct emu_launch *second,
+                           struct emu_result *result_out);
+
 typedef enum emu_element { EMU_U8, EMU_U16, EMU_F16, EMU_BF16, EMU_U32, EMU_F32 } emu_element;
 typedef enum emu_swizzle {
     EMU_SWIZZLE_NONE,

@@ -20,7 +20,9 @@ void knowledge_acquire(const struct knowledge *knowledge);
 // Is that epoch of the agent of that cluster before what the current thread does now?
 bool is_known(uint32_t cluster, uint32_t agent, uint32_t epoch);
 uint32_t known_epoch(uint32_t cluster, uint32_t agent);
-void *arena_allocate(size_t bytes); // until the launch ends; NULL after a failure
+const struct knowledge *knowledge_of_predecessor(void);
+bool knows_predecessor(uint32_t cluster); // that it is of the grid before, which is complete
+void *arena_allocate(size_t bytes);       // until the launch ends; NULL after a failure
 
 // ---- global_shadow.c
 enum { GLOBAL_READ = 1, GLOBAL_WRITE = 2, GLOBAL_STRONG = 4 };

@@ -126,12 +126,16 @@ static const char *describe_thread(uint32_t cluster, uint32_t rank, uint32_t age
     static char text[96];
     uint32_t block[3];
     cluster_blocks(cluster, rank, block);
-    uint32_t threads = machine.launch.threads;
-    if (agent < machine.cluster_size * threads) {
-        snprintf(text, sizeof text, "thread %u of CTA (%u,%u,%u)", agent % threads, block[0],
-                 block[1], block[2]);
-    } else {
-        snprintf(text, sizeof text, "CTA (%u,%u,%u)", block[0], block[1], block[2]);
+    const struct emu_launch *launch = &grid_of(cluster)->launch;
+    int used = 0;
+    if (agent < launch->cluster * launch->threads) {
+        used = snprintf(text, sizeof text, "thread %u of ", agent % launch->threads);
+    }
+    used += snprintf(text + used, sizeof text - (size_t)used, "CTA (%u,%u,%u)", block[0], block[1],
+                     block[2]);
+    if (machine.grid_count > 1) {
+        snprintf(text + used, sizeof text - (size_t)used, " of %.32s",
+                 launch->name ? launch->name : "the other kernel");
     }
     return text;
 }
@@ -204,7 +208,8 @@ static bool is_fenced(const struct record *record)
 
 static bool is_thread(const struct record *record)
 {
-    return record->agent < machine.cluster_size * machine.launch.threads;
+    const struct emu_launch *launch = &grid_of(record->cluster)->launch;
+    return record->agent < launch->cluster * launch->threads;
 }
 
 // True if the two are ordered.
@@ -217,7 +222,8 @@ static bool compare(const struct emu_buffer *buffer, uint64_t offset,
     }
     if (ordered) {
         if (access->async && !record->async && record->mode & GLOBAL_WRITE && is_thread(record) &&
-            machine.launch.check >= EMU_CHECK_STRICT && !is_fenced(record)) {
+            machine.launch.check >= EMU_CHECK_STRICT && !knows_predecessor(record->cluster) &&
+            !is_fenced(record)) {
             fail_order(buffer, offset, access, record, "goes through the async proxy and follows",
                        "the writer has no fence_proxy_async_global after it");
         }
@@ -225,7 +231,9 @@ static bool compare(const struct emu_buffer *buffer, uint64_t offset,
     }
     if (!(access->mode & record->mode & GLOBAL_STRONG)) {
         fail_order(buffer, offset, access, record, "races with",
-                   "no release and acquire orders the two");
+                   grid_of(record->cluster) == machine.grid
+                       ? "no release and acquire orders the two"
+                       : "the second kernel has not waited for the first by griddep_wait");
         return false;
     }
     struct place there = {record->cluster, record->rank};
@@ -276,6 +284,15 @@ static void add_record(struct chunk *chunk, const struct global_access *access, 
     chunk->records = index;
 }
 
+// The same agent in the same epoch: the two are ordered, or both atomic.
+static bool is_same(const struct record *record, const struct global_access *access)
+{
+    return record->agent == access->agent && record->epoch == access->epoch &&
+           record->kind == access->kind && record->mode == access->mode &&
+           record->scope == access->scope && record->async == access->async &&
+           record->cluster == current_cta()->cluster->index;
+}
+
 static void access_chunk(const struct emu_buffer *buffer, uint64_t offset, struct chunk *chunk,
                          const struct global_access *access, uint16_t bytes)
 {
@@ -285,11 +302,14 @@ static void access_chunk(const struct emu_buffer *buffer, uint64_t offset, struc
         emu_fail(EMU_RACE, "%s at offset %llu of buffer '%s' reads what nobody has written",
                  describe_access(access->kind), (unsigned long long)offset, buffer->name);
     }
+    struct record *same = NULL;
     uint32_t *link = &chunk->records;
     while (*link) {
         struct record *record = &shadow->records[*link];
-        if (record->bytes & bytes && compare(buffer, offset, access, record) &&
-            replaces(access, record)) {
+        if (is_same(record, access)) {
+            same = record; // the thread goes through the chunk
+        } else if (record->bytes & bytes && compare(buffer, offset, access, record) &&
+                   replaces(access, record)) {
             record->bytes &= (uint16_t)~bytes;
         }
         if (record->bytes) {
@@ -304,7 +324,11 @@ static void access_chunk(const struct emu_buffer *buffer, uint64_t offset, struc
     if (access->mode & GLOBAL_WRITE) {
         chunk->written |= bytes;
     }
-    add_record(chunk, access, bytes);
+    if (same) {
+        same->bytes |= bytes;
+    } else {
+        add_record(chunk, access, bytes);
+    }
 }
 
 void check_global_access(const void *p, uint64_t bytes, struct global_access access)

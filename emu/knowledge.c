@@ -16,6 +16,7 @@ struct known {
 
 struct knowledge {
     uint32_t count;
+    bool predecessor; // all of the grid before this one
     struct known known[];
 };
 
@@ -107,6 +108,9 @@ static bool is_at_least(const struct known *a, const struct known *b)
 
 static bool contains(const struct knowledge *a, const struct knowledge *b)
 {
+    if (b->predecessor && !a->predecessor) {
+        return false;
+    }
     for (uint32_t i = 0; i < b->count; i++) {
         const struct known *known = find(a, b->known[i].cluster);
         if (!known || !is_at_least(known, &b->known[i])) {
@@ -142,6 +146,7 @@ static const struct knowledge *merge(const struct knowledge *a, const struct kno
         return a;
     }
     all->count = 0;
+    all->predecessor = a->predecessor || b->predecessor;
     uint32_t i = 0;
     uint32_t j = 0;
     while (i < a->count || j < b->count) {
@@ -191,6 +196,7 @@ const struct knowledge *knowledge_publish(void)
     }
     memcpy(before, clocks->before, length * sizeof *before);
     own->count = 1;
+    own->predecessor = false;
     own->known[0] = (struct known){cluster->index, length, before};
     clock_tick();
     return knowledge_join(clocks->foreign, own);
@@ -212,9 +218,27 @@ void knowledge_acquire(const struct knowledge *knowledge)
     clocks->foreign = knowledge_join(clocks->foreign, knowledge);
 }
 
+bool knows_predecessor(uint32_t cluster)
+{
+    const struct knowledge *foreign = machine.current->clocks.foreign;
+    return foreign && foreign->predecessor && grid_of(cluster) != machine.grid;
+}
+
+const struct knowledge *knowledge_of_predecessor(void)
+{
+    struct knowledge *all = checking() ? arena_allocate(sizeof *all) : NULL;
+    if (all) {
+        *all = (struct knowledge){.count = 0, .predecessor = true};
+    }
+    return all;
+}
+
 uint32_t known_epoch(uint32_t cluster, uint32_t agent)
 {
     const struct clocks *clocks = &machine.current->clocks;
+    if (knows_predecessor(cluster)) {
+        return UINT32_MAX;
+    }
     if (cluster == current_cta()->cluster->index) {
         return clocks->before[agent];
     }

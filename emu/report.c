@@ -140,6 +140,8 @@ static int text_wait(char *text, size_t size, const struct fiber *fiber)
     case WAIT_REGISTERS:
         return snprintf(text, size, "setmaxnreg.inc: needs %u registers, the pool has %u",
                         fiber->wait_value, fiber->cta->register_pool);
+    case WAIT_GRID:
+        return snprintf(text, size, "griddepcontrol.wait: the first grid is not complete");
     case WAIT_FLAG: return flag_text_wait(text, size, fiber->wait_object);
     case WAIT_WGMMA:
         return snprintf(text, size, "wgmma.wait_group: not all warps have issued its wgmmas");
@@ -179,6 +181,7 @@ void report_deadlock(void)
     size_t used = 0;
     for (uint32_t c = 0; c < machine.resident; c++) {
         const struct cluster *cluster = &machine.clusters[c];
+        grid_select(cluster->grid);
         for (uint32_t w = 0; cluster->active && w < machine.cluster_size * machine.warps; w++) {
             if (used + 160 < sizeof text) {
                 used += (size_t)text_warp(text + used, sizeof text - used,

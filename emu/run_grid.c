@@ -8,10 +8,6 @@ struct machine machine;
 
 enum { MBARRIER_PLACES = (SMEM_BASE + SMEM_MAX) / 8 };
 
-// Which cluster of the grid starts next.
-static uint64_t next_index;
-static uint64_t index_count;
-
 static bool bad_launch(const char *format, unsigned long long value, unsigned long long limit)
 {
     emu_fail(EMU_BAD_LAUNCH, format, value, limit);
@@ -146,14 +142,6 @@ static void fiber_reset(struct fiber *fiber, struct cta *cta, uint32_t thread)
     fiber_prepare(fiber);
 }
 
-void cluster_blocks(uint32_t index, uint32_t rank, uint32_t block_out[3])
-{
-    uint32_t along_x = machine.launch.grid[0] / machine.cluster_size;
-    block_out[0] = index % along_x * machine.cluster_size + rank;
-    block_out[1] = index / along_x % machine.launch.grid[1];
-    block_out[2] = index / along_x / machine.launch.grid[1];
-}
-
 static void cta_reset(struct cta *cta)
 {
     cluster_blocks(cta->cluster->index, cta->rank, cta->block);
@@ -168,6 +156,7 @@ static void cta_reset(struct cta *cta)
     tmem_reset(cta);
     cta->register_pool = 0;
     cta->finished = 0;
+    cta->triggered = false;
     for (uint32_t w = 0; w < machine.warps; w++) {
         uint32_t share = REGISTERS / machine.launch.threads / 8 * 8;
         cta->warp_registers[w] = share > 255 ? 255 / 8 * 8 : share;
@@ -179,10 +168,11 @@ static void cta_reset(struct cta *cta)
 
 bool next_cluster(struct cluster *cluster)
 {
-    if (next_index == index_count) {
+    struct grid *grid = cluster->grid;
+    if (grid->started == grid->cluster_count || !grid_may_start(grid)) {
         return false;
     }
-    cluster->index = (uint32_t)next_index++;
+    cluster->index = grid->first_cluster + grid->started++;
     clocks_reset(cluster);
     agents_reset(cluster);
     copies_reset(cluster);
@@ -231,64 +221,124 @@ void finish_cluster(struct cluster *cluster)
 {
     for (uint32_t r = 0; r < machine.cluster_size; r++) {
         cta_end_checks(&cluster->ctas[r]);
+        grid_trigger(&cluster->ctas[r]);
     }
+    cluster->grid->finished++;
     assert(machine.failed || cluster->transfer_count == 0);
     count_cluster_end(cluster);
     cluster->active = false;
 }
 
-static void machine_set_up(const struct emu_launch *launch)
+// The second of a pair runs under the first one's check, schedule and buffers.
+static void add_grid(const struct emu_launch *launch)
 {
-    machine.launch = *launch;
-    machine.cluster_size = launch->cluster ? launch->cluster : 1;
-    machine.warps = launch->threads / LANES;
-    machine.warpgroups = (machine.warps + 3) / 4;
+    const struct emu_launch *first = machine.grid_count ? &machine.grids[0].launch : launch;
+    struct grid *grid = &machine.grids[machine.grid_count++];
+    grid->launch = *launch;
+    grid->launch.cluster = launch->cluster ? launch->cluster : 1;
+    grid->launch.buffers = first->buffers;
+    grid->launch.buffer_count = first->buffer_count;
+    grid->launch.async = first->async;
+    grid->launch.check = first->check;
+    grid->launch.seed = first->seed;
+    grid->launch.lag = first->lag;
+    grid->launch.report = first->report;
+    grid->first_cluster = machine.cluster_count;
+    grid->cluster_count =
+        launch->grid[0] / grid->launch.cluster * launch->grid[1] * launch->grid[2];
+    machine.cluster_count += grid->cluster_count;
+    uint32_t resident = launch->resident ? launch->resident : 1;
+    grid->launch.resident = resident < grid->cluster_count ? resident : grid->cluster_count;
+    machine.resident += grid->launch.resident;
+    grid_select(grid);
+    uint32_t length = machine.cluster_size * (launch->threads + FIRST_AGENTS_PER_CTA);
+    uint32_t tensor_length =
+        launch->arch < 100 ? 0 : machine.tensor_agents_per_cta * machine.cluster_size;
     machine.clock_length =
-        (machine.cluster_size * (launch->threads + FIRST_AGENTS_PER_CTA) + 7) & ~7u;
-    machine.tensor_agents_per_cta = 2 * launch->threads + MAX_MMA_THREADS;
+        length > machine.clock_length ? (length + 7) & ~7u : machine.clock_length;
     machine.tensor_length =
-        launch->arch < 100 ? 0 : (machine.tensor_agents_per_cta * machine.cluster_size + 7) & ~7u;
-    machine.random = launch->seed ? launch->seed : 1;
-    index_count =
-        (uint64_t)launch->grid[0] / machine.cluster_size * launch->grid[1] * launch->grid[2];
-    next_index = 0;
-    machine.resident = launch->resident ? launch->resident : 1;
-    if (machine.resident > index_count) {
-        machine.resident = (uint32_t)index_count;
-    }
+        tensor_length > machine.tensor_length ? (tensor_length + 7) & ~7u : machine.tensor_length;
 }
 
-emu_status emu_launch(const struct emu_launch *launch, struct emu_result *result_out)
+static bool create_grid_clusters(struct grid *grid, struct cluster *clusters)
+{
+    grid_select(grid);
+    for (uint32_t c = 0; c < grid->launch.resident; c++) {
+        clusters[c].grid = grid;
+        if (!cluster_create(&clusters[c])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool machine_create(void)
+{
+    machine.clusters = calloc(machine.resident, sizeof *machine.clusters);
+    machine.fences = calloc(machine.cluster_count, sizeof *machine.fences);
+    if (!machine.clusters || !machine.fences || !global_shadow_create() || !counter_create()) {
+        return false;
+    }
+    struct cluster *clusters = machine.clusters;
+    for (uint32_t g = 0; g < machine.grid_count; g++) {
+        if (!create_grid_clusters(&machine.grids[g], clusters)) {
+            return false;
+        }
+        clusters += machine.grids[g].launch.resident;
+    }
+    return true;
+}
+
+static void machine_destroy(void)
+{
+    for (uint32_t c = 0; machine.clusters && c < machine.resident; c++) {
+        if (machine.clusters[c].grid) {
+            grid_select(machine.clusters[c].grid);
+            cluster_destroy(&machine.clusters[c]);
+        }
+    }
+    counter_destroy();
+    free(machine.clusters);
+    machine.clusters = NULL;
+    global_shadow_destroy();
+    locations_destroy();
+    arena_destroy();
+    free(machine.fences);
+}
+
+static emu_status run(const struct emu_launch *const *launches, uint32_t count,
+                      struct emu_result *result_out)
 {
     memset(&machine, 0, sizeof machine);
     memset(result_out, 0, sizeof *result_out);
     machine.result = result_out;
-    machine.launch.name = launch->name;
-    if (!check_launch(launch)) {
-        return result_out->status;
+    for (uint32_t i = 0; i < count; i++) {
+        machine.launch.name = launches[i]->name;
+        if (!check_launch(launches[i])) {
+            return result_out->status;
+        }
     }
-    machine_set_up(launch);
-    machine.clusters = calloc(machine.resident, sizeof *machine.clusters);
-    machine.fences = calloc(index_count, sizeof *machine.fences);
-    bool created = machine.clusters && machine.fences && global_shadow_create() && counter_create();
-    for (uint32_t c = 0; created && c < machine.resident; c++) {
-        created = cluster_create(&machine.clusters[c]);
+    machine.random = launches[0]->seed ? launches[0]->seed : 1;
+    for (uint32_t i = 0; i < count; i++) {
+        add_grid(launches[i]);
     }
-    if (created) {
+    if (machine_create()) {
         run_clusters();
     } else {
         emu_fail(EMU_NO_MEMORY, "no memory for %u clusters of %u CTAs of %u threads",
                  machine.resident, machine.cluster_size, machine.launch.threads);
     }
-    for (uint32_t c = 0; machine.clusters && c < machine.resident; c++) {
-        cluster_destroy(&machine.clusters[c]);
-    }
-    free(machine.clusters);
-    machine.clusters = NULL;
-    counter_destroy();
-    global_shadow_destroy();
-    locations_destroy();
-    arena_destroy();
-    free(machine.fences);
+    machine_destroy();
     return result_out->status;
+}
+
+emu_status emu_launch(const struct emu_launch *launch, struct emu_result *result_out)
+{
+    return run(&launch, 1, result_out);
+}
+
+emu_status emu_launch_pair(const struct emu_launch *first, const struct emu_launch *second,
+                           struct emu_result *result_out)
+{
+    return run((const struct emu_launch *const[]){first, second}, 2, result_out);
 }

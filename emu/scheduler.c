@@ -48,6 +48,7 @@ static bool is_ready(const struct fiber *fiber)
         return ((const struct cluster *)fiber->wait_object)->barrier.generation !=
                fiber->wait_value;
     case WAIT_REGISTERS: return fiber->cta->register_pool >= fiber->wait_value;
+    case WAIT_GRID: return grid_is_complete(&machine.grids[0]);
     case WAIT_FLAG: return flag_is_there(fiber->wait_object);
     case WAIT_WGMMA: return wgmma_ready(fiber->wait_object, fiber->wait_value);
     case WAIT_TENSOR_ALLOC: return tmem_alloc_granted(fiber->cta);
@@ -115,6 +116,7 @@ static bool anybody_ready(void)
 {
     for (uint32_t c = 0; c < machine.resident; c++) {
         const struct cluster *cluster = &machine.clusters[c];
+        grid_select(cluster->grid);
         uint32_t fibers = machine.cluster_size * machine.launch.threads;
         for (uint32_t i = 0; cluster->active && i < fibers; i++) {
             if (cluster->fibers[i].wait != YIELDED && is_ready(&cluster->fibers[i])) {
@@ -129,6 +131,7 @@ static bool fire_oldest(void)
 {
     for (uint32_t c = 0; c < machine.resident; c++) {
         struct cluster *cluster = &machine.clusters[c];
+        grid_select(cluster->grid);
         if (cluster->active && (transfers_fire(cluster, true) || copies_fire(cluster, true) ||
                                 tcgen05_fire(cluster, true))) {
             return true;
@@ -145,6 +148,7 @@ void run_clusters(void)
         machine.progress = false;
         for (uint32_t c = 0; c < machine.resident && !machine.failed; c++) {
             struct cluster *cluster = &machine.clusters[c];
+            grid_select(cluster->grid);
             if (cluster->active || next_cluster(cluster)) {
                 active = true;
                 run_cluster_once(cluster);

@@ -1,6 +1,7 @@
 // The emulator's state: fibers, CTAs, clusters, the machine; and what its files offer each other.
 //
 //   run_grid.c   a launch: limits, memory, which cluster runs where
+//   grid.c       one grid, or two that overlap
 //   scheduler.c  which fiber runs next, when asynchronous operations happen, deadlock
 //   fiber.c      stacks and the switch between them
 //   report.c     error texts
@@ -145,6 +146,7 @@ typedef enum wait_kind {
     WAIT_CLUSTER,
     WAIT_REGISTERS,
     WAIT_FLAG,
+    WAIT_GRID,
     WAIT_WGMMA,
     WAIT_TENSOR_ALLOC,
     WAIT_TENSOR_DEALLOC,
@@ -222,11 +224,13 @@ struct cta {
     uint32_t warp_registers[MAX_WARPS];
     uint32_t register_pool;
     uint32_t finished;
+    bool triggered; // the grid that depends on this one
 };
 
 struct cluster {
     bool active;
-    uint32_t index;       // in the grid
+    struct grid *grid;
+    uint32_t index;       // counted through all grids
     struct cta *ctas;     // machine.cluster_size
     struct fiber *fibers; // of all its CTAs
     uint32_t unfinished;
@@ -248,18 +252,33 @@ struct cluster {
     uint32_t *tensor_ordered; // of all its threads
 };
 
-struct machine {
+// A launch, with its defaults filled in.
+struct grid {
     struct emu_launch launch;
+    uint32_t first_cluster;
+    uint32_t cluster_count;
+    uint32_t started; // clusters
+    uint32_t finished;
+    uint32_t triggered; // CTAs that let the next grid start
+    uint32_t cta_group; // while another grid is selected
+};
+
+struct machine {
+    struct grid grids[2];
+    uint32_t grid_count;
+    struct grid *grid;        // the one selected (grid.c)
+    struct emu_launch launch; // its launch, and what follows from it
     struct emu_result *result;
     uint32_t cluster_size;
     uint32_t warps; // per CTA
     uint32_t warpgroups;
     uint32_t clock_length; // agents that a clock has room for, a multiple of 8
     uint32_t tensor_agents_per_cta;
-    uint32_t tensor_length; // of their parts for tensor memory; 0 where there is none
-    uint32_t cta_group;     // of the kernel's tcgen05 instructions; 0 before the first
-    struct cluster *clusters;
+    uint32_t tensor_length;   // of their parts for tensor memory; 0 where there is none
+    uint32_t cta_group;       // of the kernel's tcgen05 instructions; 0 before the first
+    struct cluster *clusters; // those that are resident, of all grids
     uint32_t resident;
+    uint32_t cluster_count;  // of all grids
     struct counter *counter; // NULL: nothing is counted
     // Order in global memory.
     struct arena_block *arena;
@@ -316,10 +335,17 @@ void fiber_block(wait_kind kind, void *object, uint32_t value);
 void fiber_yield(void);
 
 // ---- run_grid.c
-bool next_cluster(struct cluster *cluster); // starts the grid's next cluster there, if one is left
+bool next_cluster(struct cluster *cluster);   // starts its grid's next cluster there, if it may
 void finish_cluster(struct cluster *cluster); // what must be true at the end
-// Which CTA of the grid has that rank in the cluster of that index.
-void cluster_blocks(uint32_t index, uint32_t rank, uint32_t block_out[3]);
+
+// ---- grid.c
+void grid_select(struct grid *grid);
+const struct grid *grid_of(uint32_t cluster);
+// Which CTA of its grid has that rank in the cluster.
+void cluster_blocks(uint32_t cluster, uint32_t rank, uint32_t block_out[3]);
+bool grid_is_complete(const struct grid *grid);
+bool grid_may_start(const struct grid *grid);
+void grid_trigger(struct cta *cta);
 
 // ---- agent.c
 typedef enum agent_kind {
