@@ -9,6 +9,7 @@
 #   tsan      the tests labelled `threads` under ThreadSanitizer
 #   fuzz      FUZZ_SECONDS (60) of libFuzzer over all targets
 #   slow      long sweeps; not part of the whole run, name it to run it
+#   gpu       what needs an NVIDIA GPU; not part of the whole run, without a GPU it says so and skips
 #
 # Each stage says how to run it alone, ctest says the same for each failing test. Environment: JOBS,
 # FUZZ_SECONDS, FUZZ_SEED (1; 0 draws a new one).
@@ -125,6 +126,10 @@ stage_fuzz() {
 
 stage_slow() {
     build build/test -DCMAKE_BUILD_TYPE=Release -DATTN_TOOLS=ON -DATTN_TESTS=ON && run_ctest build/test -L slow
+}
+
+stage_gpu() {
+    build build/test -DCMAKE_BUILD_TYPE=Release -DATTN_TOOLS=ON -DATTN_TESTS=ON && run_ctest build/test -L gpu
 }
 
 main() {

@@ -97,7 +97,7 @@ static void warn_once(const attn_context_t *context, const char *path, const cha
 // -------------------------------------------------------------------------------------------------
 // Reading
 
-const char *attn_cache_read(int folder, const char *name, attn_cache_hit_t *hit_out)
+const char *attn_cache_read(int folder, const char *name, int is_use, attn_cache_hit_t *hit_out)
 {
     struct stat status;
     const char *reason;
@@ -117,7 +117,7 @@ const char *attn_cache_read(int folder, const char *name, attn_cache_hit_t *hit_
     if (reason != NULL) {
         free(hit_out->data);
         hit_out->data = NULL;
-    } else if (status.st_mtime + USED_STEP_S < time(NULL)) {
+    } else if (is_use && status.st_mtime + USED_STEP_S < time(NULL)) {
         (void)futimens(file, NULL);
     }
     (void)close(file);
@@ -141,7 +141,7 @@ static void file_name(const attn_kernel_key_t *key, int32_t compiler, char name_
 static int try_file(const attn_context_t *context, int folder, const char *name,
                     const attn_kernel_key_t *key, int32_t compiler, attn_cache_hit_t *hit_out)
 {
-    const char *reason = attn_cache_read(folder, name, hit_out);
+    const char *reason = attn_cache_read(folder, name, 1, hit_out);
     if (reason == NULL && !is_wanted(&hit_out->entry, key, compiler)) {
         free(hit_out->data);
         hit_out->data = NULL;

@@ -42,6 +42,7 @@ attn_status_t attn_cache_trim_to(int64_t max_bytes, int64_t *removed_out);
 int attn_cache_open(const char *path, const char **reason_out);
 
 // Reads and parses a file of the folder. NULL if it is good, else why not; "" if it is not there.
-const char *attn_cache_read(int folder, const char *name, attn_cache_hit_t *hit_out);
+// is_use: it is read to be used, which its time tells who trims the folder.
+const char *attn_cache_read(int folder, const char *name, int is_use, attn_cache_hit_t *hit_out);
 
 #endif

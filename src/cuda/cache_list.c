@@ -53,7 +53,7 @@ static void visit_file(int folder, const char *name, attn_kernel_visit_fn visit,
     }
     attn_cache_hit_t hit = {0};
     const char *const fault =
-        is_temporary ? "left by a writer that was killed" : attn_cache_read(folder, name, &hit);
+        is_temporary ? "left by a writer that was killed" : attn_cache_read(folder, name, 0, &hit);
     const attn_kernel_info_t info = {
         .struct_size = sizeof(info),
         .file = name,

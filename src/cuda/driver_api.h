@@ -41,6 +41,8 @@ enum {
     CU_LAUNCH_PROGRAMMATIC = 6, // may start before the kernel ahead of it in the stream has ended
 };
 
+typedef uint64_t cu_address; // of device memory
+
 typedef struct cu_launch_attribute {
     int32_t id;
     int32_t padding;
@@ -87,6 +89,8 @@ typedef struct cu_launch_config {
     X(kernel_function, "cuKernelGetFunction", (cu_function * function_out, cu_kernel kernel))      \
     X(function_attribute, "cuFuncGetAttribute",                                                    \
       (int32_t * value_out, int32_t attribute, cu_function function))                              \
+    X(memset_u32, "cuMemsetD32Async",                                                              \
+      (cu_address address, uint32_t value, size_t count, cu_stream stream))                        \
     X(launch, "cuLaunchKernelEx",                                                                  \
       (const cu_launch_config *config, cu_function function, void **parameters, void **extra))     \
     X(tensor_map_encode, "cuTensorMapEncodeTiled",                                                 \

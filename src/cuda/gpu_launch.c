@@ -51,3 +51,22 @@ attn_status_t attn_gpu_launch(const attn_gpu_t *gpu, const attn_gpu_kernel_t *ke
     attn_gpu_leave(&scope);
     return status;
 }
+
+static attn_status_t clear(const attn_gpu_t *gpu, void *words, size_t count, cu_stream stream)
+{
+    ATTN_DRIVER_CHECK(gpu->driver, "cuMemsetD32Async",
+                      gpu->driver->memset_u32((cu_address)(uintptr_t)words, 0, count, stream));
+    return ATTN_OK;
+}
+
+attn_status_t attn_gpu_clear(const attn_gpu_t *gpu, void *words, size_t count, void *stream)
+{
+    if ((uintptr_t)stream > SPECIAL_STREAM_MAX) {
+        return clear(gpu, words, count, stream);
+    }
+    attn_gpu_scope_t scope;
+    ATTN_FORWARD_ERROR(attn_gpu_enter(gpu, &scope));
+    const attn_status_t status = clear(gpu, words, count, stream);
+    attn_gpu_leave(&scope);
+    return status;
+}

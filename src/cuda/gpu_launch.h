@@ -21,4 +21,7 @@ typedef struct attn_gpu_grid {
 attn_status_t attn_gpu_launch(const attn_gpu_t *gpu, const attn_gpu_kernel_t *kernel,
                               const attn_gpu_grid_t *grid, const void *params, void *stream);
 
+// Sets 32-bit words of device memory to 0, in the same stream. Errors: as above.
+attn_status_t attn_gpu_clear(const attn_gpu_t *gpu, void *words, size_t count, void *stream);
+
 #endif

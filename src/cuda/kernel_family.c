@@ -6,9 +6,11 @@
 
 #include "../core/status.h"
 
+extern const attn_kernel_family_t attn_sm90_forward_family;
 extern const attn_kernel_family_t attn_fill_family;
 
-const attn_kernel_family_t *const attn_kernel_families[] = {&attn_fill_family, NULL};
+const attn_kernel_family_t *const attn_kernel_families[] = {&attn_sm90_forward_family,
+                                                            &attn_fill_family, NULL};
 
 static int row_fits(const attn_tuning_row_t *row, const attn_kernel_config_t *config)
 {
@@ -71,17 +73,26 @@ int attn_kernel_try(const attn_kernel_family_t *family, const attn_desc_t *desc,
     return 1;
 }
 
+// Adds "name: reason" to a text that ends where it is full.
+static void add_reason(char *text, size_t bytes, const char *name, const char *reason)
+{
+    const size_t used = strlen(text);
+    (void)snprintf(text + used, bytes - used, "%s%s: %s", used > 0 ? "; " : "", name, reason);
+}
+
 attn_status_t attn_kernel_choose(const attn_desc_t *desc, attn_op_t op, const attn_gpu_t *gpu,
                                  attn_kernel_choice_t *choice_out)
 {
-    char reason[ATTN_REASON_BYTES] = "no kernel family is for this pass";
+    char reasons[2 * ATTN_REASON_BYTES] = "";
     for (int32_t i = 0; attn_kernel_families[i] != NULL; i++) {
+        char reason[ATTN_REASON_BYTES];
         if (attn_kernel_try(attn_kernel_families[i], desc, op, gpu, choice_out, reason)) {
             return ATTN_OK;
         }
+        add_reason(reasons, sizeof(reasons), attn_kernel_families[i]->name, reason);
     }
     return attn_fail(ATTN_UNSUPPORTED, "backend: cuda, no kernel for it on %s (sm_%d): %s",
-                     gpu->name, (int)gpu->compute, reason);
+                     gpu->name, (int)gpu->compute, reasons);
 }
 
 void attn_kernel_text_fill(attn_kernel_text_t *text, const attn_kernel_choice_t *choice)

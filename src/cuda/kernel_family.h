@@ -81,8 +81,7 @@ int attn_kernel_try(const attn_kernel_family_t *family, const attn_desc_t *desc,
                     const attn_gpu_t *gpu, attn_kernel_choice_t *choice_out,
                     char reason[ATTN_REASON_BYTES]);
 
-// The first family that can. Errors: ATTN_UNSUPPORTED with the reason of the last one that is for
-// the pass.
+// The first family that can. Errors: ATTN_UNSUPPORTED with every family's reason.
 attn_status_t attn_kernel_choose(const attn_desc_t *desc, attn_op_t op, const attn_gpu_t *gpu,
                                  attn_kernel_choice_t *choice_out);
 

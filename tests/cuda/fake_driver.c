@@ -300,6 +300,19 @@ FAKE cu_result cuLaunchKernelEx(const cu_launch_config *config, cu_function func
 }
 #endif
 
+FAKE cu_result cuMemsetD32Async(cu_address address, uint32_t value, size_t count, cu_stream stream)
+{
+    FAIL_IF_TOLD();
+    if (address == 0 || address % 4 != 0 || count == 0 || (stream == NULL && depth == 0)) {
+        return CU_INVALID_VALUE;
+    }
+    uint32_t *const words = (uint32_t *)(uintptr_t)address;
+    for (size_t i = 0; i < count; i++) {
+        words[i] = value;
+    }
+    return CU_SUCCESS;
+}
+
 FAKE cu_result cuTensorMapEncodeTiled(void *map_out, int32_t type, uint32_t rank, void *address,
                                       const uint64_t *dims, const uint64_t *strides_bytes,
                                       const uint32_t *box, const uint32_t *element_strides,

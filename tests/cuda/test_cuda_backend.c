@@ -147,14 +147,15 @@ static void explains(void)
     CHILD_CHECK(strstr(text, "GPU: 0, Fake GPU 0, sm_90a, 132 multiprocessors\n") != NULL);
     CHILD_CHECK(strstr(text, "shared memory: 0 of 232448 bytes; registers: at most 64\n") != NULL);
     CHILD_CHECK(strstr(text, "tuning row: ") != NULL);
-    CHILD_CHECK(strstr(text, "kernel families:\n  fill: yes\n") != NULL);
+    CHILD_CHECK(strstr(text, "  fill: yes\n") != NULL);
     CHILD_CHECK(strstr(text, "  cuda: yes: sm90_fill_o2\n") != NULL);
     // Explaining neither compiles nor makes a context.
     CHILD_CHECK(fake_state()->loads == 0 && fake_state()->retains == 0);
     desc = problem(3, 7);
+    desc.softcap = 2.0f;
     text = explained(&desc);
     CHILD_CHECK(strstr(text, "no kernel: backend: cuda, no kernel for it on Fake GPU 0 (sm_90): "
-                             "s_kv: 7") != NULL);
+                             "sm90_forward: softcap: 2") != NULL);
     // AUTO is the CPU, GPU or not.
     desc = problem(3, 0);
     desc.backend = ATTN_BACKEND_AUTO;

@@ -9,6 +9,7 @@
 // cu_result is an int32_t for CUresult, cu_device one for CUdevice; the other types are pointers.
 SAME(sizeof(cu_result), sizeof(CUresult));
 SAME(sizeof(cu_device), sizeof(CUdevice));
+SAME(sizeof(cu_address), sizeof(CUdeviceptr));
 
 SAME(CU_SUCCESS, CUDA_SUCCESS);
 SAME(CU_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE);

@@ -92,8 +92,10 @@ static void test_legal(void **state)
 {
     (void)state;
     attn_desc_t desc = problem(5);
-    assert_non_null(strstr(refusal(&desc, ATTN_FORWARD), "backend: cuda, no kernel for it on any "
-                                                         "GPU of sm_90 (sm_90): s_kv: 5"));
+    desc.softcap = 2.0f;
+    const char *text = refusal(&desc, ATTN_FORWARD);
+    assert_non_null(strstr(text, "backend: cuda, no kernel for it on any GPU of sm_90 (sm_90): "
+                                 "sm90_forward: softcap: 2, this kernel has none; fill: s_kv: 5"));
     desc = problem(0);
     assert_non_null(strstr(refusal(&desc, ATTN_BACKWARD), "it is for the forward pass"));
     desc.o.dtype = ATTN_F8_E4M3;

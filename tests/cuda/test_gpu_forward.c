@@ -1,0 +1,181 @@
+// The forward pass on a GPU against fp64, by the tolerance rule: problems drawn from all that the
+// kernels have. Says so and exits with 77 where there is no GPU that has one.
+//
+// The test problems' operands lie in host memory; a run here gets copies of them in device memory,
+// with a guard band behind each, and the results are copied back.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda_memory.h"
+#include "test_problem.h"
+
+enum { PROBLEMS = 150, COPIES_MAX = 32, WHY_BYTES = 512 };
+
+typedef struct copy {
+    const guard_buffer_t *host;
+    cuda_memory_t device;
+} copy_t;
+
+typedef struct copies {
+    copy_t list[COPIES_MAX];
+    int count;
+} copies_t;
+
+// The pointer into a copy of the buffer; NULL if it is not used.
+static void *on_device(copies_t *copies, const guard_buffer_t *buffer, const void *pointer)
+{
+    if (buffer->memory == NULL || pointer == NULL) {
+        return NULL;
+    }
+    copy_t *const copy = &copies->list[copies->count++];
+    copy->host = buffer;
+    copy->device = cuda_memory_copy(buffer->data, buffer->bytes);
+    return copy->device.data + ((const unsigned char *)pointer - buffer->data);
+}
+
+static void *operand_on_device(copies_t *copies, const operand_t *operand)
+{
+    return on_device(copies, &operand->buffer, operand_data(operand));
+}
+
+static attn_forward_args_t device_args(copies_t *copies, const problem_t *p, const results_t *r)
+{
+    attn_forward_args_t args;
+    attn_forward_args_init(&args);
+    args.q = operand_on_device(copies, &p->q);
+    args.k = operand_on_device(copies, &p->k);
+    args.v = operand_on_device(copies, &p->v);
+    args.o = operand_on_device(copies, &r->o);
+    args.lse = operand_on_device(copies, &r->lse);
+    args.sink = operand_on_device(copies, &p->sink);
+    args.cu_seqlens_q = on_device(copies, &p->cu_seqlens_q, p->cu_seqlens_q.data);
+    args.cu_seqlens_kv = on_device(copies, &p->cu_seqlens_kv, p->cu_seqlens_kv.data);
+    args.seqused_q = on_device(copies, &p->seqused_q, p->seqused_q.data);
+    args.seqused_kv = on_device(copies, &p->seqused_kv, p->seqused_kv.data);
+    args.leftpad_kv = on_device(copies, &p->leftpad_kv, p->leftpad_kv.data);
+    return args;
+}
+
+static void fetch(copies_t *copies)
+{
+    for (int i = 0; i < copies->count; i++) {
+        copy_t *const copy = &copies->list[i];
+        assert_true(cuda_memory_fetch(&copy->device, copy->host->data, copy->host->bytes));
+        cuda_memory_free(&copy->device);
+    }
+}
+
+// Twice, and the bits must be the same.
+static void run(const problem_t *p, results_t *results)
+{
+    char why[WHY_BYTES];
+    attn_desc_t desc = p->desc;
+    desc.backend = ATTN_BACKEND_CUDA;
+    attn_plan_t *plan;
+    if (attn_plan_create(NULL, &desc, ATTN_FORWARD, &plan) != ATTN_OK) {
+        fail_msg("%s", attn_last_error());
+    }
+    const size_t bytes = attn_plan_workspace_bytes(plan);
+    cuda_memory_t workspace = cuda_memory_copy(NULL, bytes);
+    results_t first = results_create(p, &p->full);
+    *results = results_create(p, &p->full);
+    for (int i = 0; i < 2; i++) {
+        copies_t copies = {.count = 0};
+        const attn_forward_args_t args = device_args(&copies, p, i == 0 ? &first : results);
+        if (attn_forward(plan, &args, workspace.data, bytes, NULL) != ATTN_OK) {
+            fail_msg("%s: %s", attn_plan_kernel_name(plan), attn_last_error());
+        }
+        assert_true(cuda_memory_wait(why, sizeof(why)));
+        fetch(&copies);
+    }
+    assert_true(operand_equal_bits(&first.o, &results->o));
+    assert_true(operand_equal_bits(&first.lse, &results->lse));
+    results_destroy(&first);
+    cuda_memory_free(&workspace);
+    attn_plan_destroy(plan);
+}
+
+// A problem that the kernels have: every mask by intervals, every length, GQA, sinks, head dims.
+static attn_desc_t draw(test_rng_t *rng)
+{
+    static const int64_t dims[] = {8, 16, 40, 64, 72, 96, 128, 128, 136, 192, 256};
+    attn_desc_t desc;
+    attn_desc_init(&desc, test_rng_chance(rng, 50) ? ATTN_BF16 : ATTN_F16);
+    const int64_t heads_kv = test_rng_range(rng, 1, 3);
+    const int64_t longest = test_rng_chance(rng, 20) ? 1500 : 400;
+    attn_desc_set_shape(&desc, test_rng_range(rng, 1, 4), test_rng_range(rng, 1, longest),
+                        test_rng_range(rng, 1, longest), heads_kv * test_rng_range(rng, 1, 4),
+                        heads_kv, dims[test_rng_range(rng, 0, 10)]);
+    desc.d_v = test_rng_chance(rng, 30) ? dims[test_rng_range(rng, 0, 10)] : desc.d_qk;
+    desc.wants_lse = 1;
+    desc.causal = test_rng_chance(rng, 40);
+    desc.align = test_rng_chance(rng, 30) ? ATTN_ALIGN_TOP_LEFT : ATTN_ALIGN_BOTTOM_RIGHT;
+    desc.window_left = test_rng_chance(rng, 30) ? test_rng_range(rng, 0, 300) : -1;
+    desc.window_right = test_rng_chance(rng, 20) ? test_rng_range(rng, 0, 300) : -1;
+    desc.has_sink = test_rng_chance(rng, 30);
+    desc.has_seqused_q = test_rng_chance(rng, 20);
+    desc.has_seqused_kv = test_rng_chance(rng, 30);
+    desc.has_leftpad_kv = test_rng_chance(rng, 20);
+    desc.scale = test_rng_chance(rng, 20) ? 0.5f : desc.scale;
+    if (test_rng_chance(rng, 30)) {
+        desc.varlen_q = 1;
+        desc.total_q = desc.batch * desc.s_q;
+    }
+    if (test_rng_chance(rng, 30)) {
+        desc.varlen_kv = 1;
+        desc.total_kv = desc.batch * desc.s_kv;
+    }
+    return desc;
+}
+
+static void test_drawn(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= PROBLEMS; seed++) {
+        test_rng_t rng = test_rng_at(seed, 0);
+        const attn_desc_t desc = draw(&rng);
+        const problem_options_t options = {.seed = seed,
+                                           .fill = test_rng_chance(&rng, 30) ? FILL_CORRELATED
+                                                                             : FILL_NORMAL,
+                                           .visible_nans = test_rng_chance(&rng, 10) ? 2 : 0};
+        problem_t *const problem = problem_create(&desc, &options);
+        results_t results;
+        char why[WHY_BYTES];
+        run(problem, &results);
+        if (!problem_judge(problem, &results, why, sizeof(why))) {
+            print_error("seed %llu, b %lld, s %lld/%lld, h %lld/%lld, d %lld/%lld: %s\n",
+                        (unsigned long long)seed, (long long)desc.batch, (long long)desc.s_q,
+                        (long long)desc.s_kv, (long long)desc.heads_q, (long long)desc.heads_kv,
+                        (long long)desc.d_qk, (long long)desc.d_v, why);
+            fail();
+        }
+        results_destroy(&results);
+        problem_destroy(problem);
+    }
+}
+
+int main(void)
+{
+    char why[WHY_BYTES];
+    attn_desc_t desc;
+    attn_desc_init(&desc, ATTN_BF16);
+    attn_desc_set_shape(&desc, 1, 64, 64, 1, 1, 64);
+    desc.backend = ATTN_BACKEND_CUDA;
+    if (attn_supports(NULL, &desc, ATTN_FORWARD) != ATTN_OK) {
+        print_message("skipped: %s\n", attn_last_error());
+        return 77;
+    }
+    if (!cuda_memory_open(why, sizeof(why))) {
+        print_error("%s\n", why);
+        return 1;
+    }
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_drawn)};
+    return cmocka_run_group_tests_name("gpu_forward", tests, NULL, NULL);
+}
