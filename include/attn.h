@@ -473,9 +473,8 @@ ATTN_API attn_status_t attn_backward(const attn_plan_t *plan, const attn_backwar
 typedef struct attn_gpu_info {
     size_t struct_size; // set by the caller, also in what a function fills
     char name[128];
-    int32_t compute, multiprocessors; // compute capability: 90 is 9.0
-    int32_t clock_khz, memory_clock_khz;
-    int64_t memory_bytes, l2_bytes, shared_bytes; // shared: of one block
+    int32_t compute, multiprocessors, clock_khz, memory_clock_khz; // compute: 90 is 9.0
+    int64_t memory_bytes, l2_bytes, shared_bytes;                  // shared: of one block
 } attn_gpu_info_t;
 // Errors: ATTN_NO_DEVICE without a driver or past the last GPU, ATTN_DRIVER_ERROR.
 ATTN_API attn_status_t attn_gpu_query(int32_t device_index, attn_gpu_info_t *info_out);
@@ -484,16 +483,19 @@ ATTN_API attn_status_t attn_runtime_text(const char *part, char *text, size_t by
 
 typedef struct attn_kernel_info {
     size_t struct_size;
-    const char *file, *name, *arch; // "sm_90a"
-    const char *fault;              // NULL, or why it is not used
-    int32_t compiler;               // 13000: NVRTC 13.0
-    int64_t bytes, used_s;          // last use, seconds since 1970
+    const char *file, *name, *arch, *fault; // arch "sm_90a"; fault NULL, or why it is not used
+    int32_t compiler;                       // 13000: NVRTC 13.0
+    int64_t bytes, used_s;                  // last use, seconds since 1970
 } attn_kernel_info_t;
 typedef void (*attn_kernel_visit_fn)(void *user, const attn_kernel_info_t *kernel);
 // The kernels in a pack, or of the cache folder for NULL. Errors: ATTN_IO_ERROR.
 ATTN_API attn_status_t attn_kernels_visit(const char *pack, attn_kernel_visit_fn visit, void *user);
 // Removes from the folder what is damaged, then the longest unused. Errors: ATTN_IO_ERROR.
 ATTN_API attn_status_t attn_cache_trim(int64_t max_bytes, int64_t *removed_out);
+// Compiles the GPU kernels of problems for archs ("sm_90a,sm_100a") into a file; needs no GPU.
+ATTN_API attn_status_t attn_pack_create(const attn_context_t *context, const char *path,
+                                        const char *archs, const attn_desc_t *const *descs,
+                                        const attn_op_t *ops, size_t count, int64_t *kernels_out);
 
 // -------------------------------------------------------------------------------------------------
 // Merge: joins partial results over disjoint sets of keys, exactly:

@@ -19,8 +19,11 @@ static const struct option info_table[] = {
      "print as JSON"},
 };
 
-static const char *const variables[] = {"ATTN_ISA", "OMP_NUM_THREADS", "OMP_PROC_BIND",
-                                        "OMP_WAIT_POLICY"};
+static const char *const variables[] = {
+    "ATTN_ISA",        "ATTN_CACHE",    "ATTN_PACK",
+    "ATTN_JIT",        "ATTN_NVRTC",    "CUDA_VISIBLE_DEVICES",
+    "OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_WAIT_POLICY",
+};
 enum { N_VARIABLES = sizeof(variables) / sizeof(variables[0]) };
 
 struct backend_row {
@@ -42,6 +45,67 @@ static bool backend_works(attn_context_t *context, attn_backend_t backend, char 
     const bool works = attn_supports(context, &desc, ATTN_FORWARD) == ATTN_OK;
     snprintf(reason, reason_bytes, "%s", works ? "" : attn_last_error());
     return works;
+}
+
+// What the library says of the driver, the compiler or the folder of kernels.
+static void runtime_text(const char *part, char *text, size_t text_bytes)
+{
+    if (attn_runtime_text(part, text, text_bytes) != ATTN_OK) {
+        snprintf(text, text_bytes, "%s", attn_last_error());
+    }
+}
+
+static const char *const runtime_parts[] = {"driver", "compiler", "cache"};
+enum { N_RUNTIME_PARTS = sizeof(runtime_parts) / sizeof(runtime_parts[0]) };
+
+// Whether there is a GPU of this number.
+static bool next_gpu(int32_t index, attn_gpu_info_t *info)
+{
+    memset(info, 0, sizeof(*info));
+    info->struct_size = sizeof(*info);
+    return attn_gpu_query(index, info) == ATTN_OK;
+}
+
+static void print_gpus(void)
+{
+    attn_gpu_info_t gpu;
+    printf("GPUs\n");
+    for (int32_t i = 0; next_gpu(i, &gpu); i++) {
+        printf("  %-12d %s, compute capability %d.%d, %d multiprocessors, %.2f GHz, memory %.0f "
+               "GiB at %.2f GHz\n",
+               (int)i, gpu.name, gpu.compute / 10, gpu.compute % 10, gpu.multiprocessors,
+               1e-6 * gpu.clock_khz, (double)gpu.memory_bytes / (1 << 30),
+               1e-6 * gpu.memory_clock_khz);
+    }
+    for (int i = 0; i < N_RUNTIME_PARTS; i++) {
+        char text[1024];
+        runtime_text(runtime_parts[i], text, sizeof(text));
+        printf("  %-12s %s\n", runtime_parts[i], text);
+    }
+}
+
+static void gpus_json(struct io_json *out)
+{
+    attn_gpu_info_t gpu;
+    io_json_array_begin(out, "gpus");
+    for (int32_t i = 0; next_gpu(i, &gpu); i++) {
+        io_json_object_begin(out, NULL);
+        io_json_string(out, "name", gpu.name);
+        io_json_integer(out, "compute", gpu.compute);
+        io_json_integer(out, "multiprocessors", gpu.multiprocessors);
+        io_json_integer(out, "clock_khz", gpu.clock_khz);
+        io_json_integer(out, "memory_clock_khz", gpu.memory_clock_khz);
+        io_json_integer(out, "memory_bytes", gpu.memory_bytes);
+        io_json_integer(out, "l2_bytes", gpu.l2_bytes);
+        io_json_integer(out, "shared_bytes", gpu.shared_bytes);
+        io_json_object_end(out);
+    }
+    io_json_array_end(out);
+    for (int i = 0; i < N_RUNTIME_PARTS; i++) {
+        char text[1024];
+        runtime_text(runtime_parts[i], text, sizeof(text));
+        io_json_string(out, runtime_parts[i], text);
+    }
 }
 
 static void print_text(attn_context_t *context, const struct machine *machine)
@@ -66,10 +130,11 @@ static void print_text(attn_context_t *context, const struct machine *machine)
         const bool works = backend_works(context, backends[i].backend, reason, sizeof(reason));
         printf("  %-12s %s\n", backends[i].name, works ? "ready" : reason);
     }
+    print_gpus();
     printf("environment\n");
     for (int i = 0; i < N_VARIABLES; i++) {
         const char *value = getenv(variables[i]);
-        printf("  %-16s %s\n", variables[i], value ? value : "(not set)");
+        printf("  %-20s %s\n", variables[i], value ? value : "(not set)");
     }
 }
 
@@ -101,6 +166,7 @@ static int print_json(attn_context_t *context, const struct machine *machine, st
         io_json_string(&out, backends[i].name, works ? "ready" : reason);
     }
     io_json_object_end(&out);
+    gpus_json(&out);
     io_json_object_begin(&out, "environment");
     for (int i = 0; i < N_VARIABLES; i++) {
         io_json_string(&out, variables[i], getenv(variables[i]));
@@ -117,8 +183,9 @@ int cmd_info(int argc, char **argv)
     struct command_line line = {
         .usage = "attn info [--json]",
         .description = "Prints the library's version, the processor, its caches and instruction\n"
-                       "sets, which backends work and why others do not, and the environment\n"
-                       "variables that matter. ATTN_ISA lowers the instruction set to one of\n"
+                       "sets, which backends work and why others do not, the GPUs with their\n"
+                       "driver, compiler and folder of kernels, and the environment variables\n"
+                       "that matter. ATTN_ISA lowers the instruction set to one of\n"
                        "those listed; OMP_NUM_THREADS sets the number of workers.",
         .examples = "  attn info\n"
                     "  ATTN_ISA=avx2 attn info --json\n",

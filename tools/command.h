@@ -22,7 +22,9 @@ typedef int (*command_fn)(int argc, char **argv);
     X(bench, cmd_bench, "measures speed, against the machine's own rates and against peers")       \
     X(view, cmd_view, "draws an attention map, or a mask as the kernel sees it")                   \
     X(explain, cmd_explain, "says which kernel a problem gets, and why")                           \
-    X(info, cmd_info, "version, processor, instruction sets, caches, environment")                 \
+    X(compile, cmd_compile, "compiles GPU kernels ahead of time, into a pack")                     \
+    X(cache, cmd_cache, "shows, checks and trims the compiled GPU kernels")                        \
+    X(info, cmd_info, "version, processor, GPUs, instruction sets, caches, environment")           \
     X(random, cmd_random, "writes a tensor of random or given numbers, to try things with")        \
     X(demo, cmd_demo, "every layer of a real model: error, time and a picture")
 

@@ -42,6 +42,7 @@ int launch_create(struct launch *launch, attn_context_t *context, const attn_des
     if (status) {
         return fail_status(status, err);
     }
+    launch->is_device = desc->backend == ATTN_BACKEND_CUDA;
     launch->workspace_bytes = attn_plan_workspace_bytes(launch->plan);
     launch->workspace = malloc(launch->workspace_bytes ? launch->workspace_bytes : 1);
     if (!launch->workspace) {
@@ -59,9 +60,20 @@ void launch_destroy(struct launch *launch)
     memset(launch, 0, sizeof(*launch));
 }
 
+// A kernel that was handed host memory would end the GPU's context.
+static int check_memory(const struct launch *launch, struct io_error *err)
+{
+    return launch->is_device ? io_fail(err, "--backend cuda: this command's arrays are in host "
+                                            "memory; explain and compile take it")
+                             : 0;
+}
+
 int launch_forward(const struct launch *launch, const attn_forward_args_t *args,
                    struct io_error *err)
 {
+    if (check_memory(launch, err)) {
+        return -1;
+    }
     const attn_status_t status =
         attn_forward(launch->plan, args, launch->workspace, launch->workspace_bytes, NULL);
     return status ? fail_status(status, err) : 0;
@@ -70,6 +82,9 @@ int launch_forward(const struct launch *launch, const attn_forward_args_t *args,
 int launch_backward(const struct launch *launch, const attn_backward_args_t *args,
                     struct io_error *err)
 {
+    if (check_memory(launch, err)) {
+        return -1;
+    }
     const attn_status_t status =
         attn_backward(launch->plan, args, launch->workspace, launch->workspace_bytes, NULL);
     return status ? fail_status(status, err) : 0;

@@ -14,6 +14,7 @@ struct launch {
     attn_plan_t *plan;
     void *workspace;
     size_t workspace_bytes;
+    bool is_device; // its pointers are a GPU's, and this command's are not
 };
 
 int launch_create(struct launch *launch, attn_context_t *context, const attn_desc_t *desc,

@@ -74,7 +74,7 @@ qkv="--q q.npy --k k.npy --v v.npy"
 # ------------------------------------------------------------------------------------------------
 # Help and information
 
-for command in run grad check bench view explain info random demo; do
+for command in run grad check bench view explain compile cache info random demo; do
     expect 0 "usage: attn $command" "$attn" "$command" --help
     # Every option of the help stands in the man page.
     "$attn" "$command" --help | sed -n 's/^  .*--\([a-z0-9-]*\).*/\1/p' | while read -r name; do
@@ -104,6 +104,61 @@ expect 0 "" "$attn" explain --seqlen 4096 --heads 32,8 --dim 128 --causal
 expect 0 '"kernel"' "$attn" explain --json --seqlen 1,1000000 --heads 32,8
 expect 0 '"supported": false' "$attn" explain --json --backend cuda
 expect 2 "cannot write" sh -c "'$attn' info >/dev/full"
+expect 0 "no NVIDIA driver" "$attn" info
+expect 0 '"gpus": []' "$attn" info --json
+
+# ------------------------------------------------------------------------------------------------
+# GPU kernels: a compiler and a driver that are fakes stand in ATTN_NVRTC and FAKE_DRIVER
+
+ATTN_CACHE=$PWD/kernels
+export ATTN_CACHE
+expect 0 "kernels 0, bytes 0, damaged 0" "$attn" cache
+expect 0 "kernels.pack: kernels 2, problems 1, architectures sm_90a,sm_100a" \
+    "$attn" compile --arch sm_90a,sm_100a --seqlen 64,0 -o kernels.pack
+expect 0 '"kernels": 1' "$attn" compile -a sm_90a --seqlen 64,0 --json -o one.pack
+printf 'none s=0 d=64 dtype=bf16,\n' >bad.txt
+expect 2 "bad.txt:1" "$attn" compile -a sm_90a bad.txt -o bad.pack
+printf 'none s=0 d=64 dtype=bf16\nnone32 s=0 d=128\nsame s=0 d=32\n' >none.txt
+expect 0 "kernels 2, problems 3" "$attn" compile -a sm_90a none.txt -o three.pack
+expect 2 "s_kv: 64" "$attn" compile -a sm_90a --seqlen 64 -o bad.pack
+expect 2 'archs: "sm_90"' "$attn" compile -a sm_90 --seqlen 64,0 -o bad.pack
+expect 2 "sm_120a is unknown to NVRTC" "$attn" compile -a sm_120a --seqlen 64,0 -o bad.pack
+expect 2 "it is for the forward pass" "$attn" compile -a sm_90a --seqlen 64,0 --backward -o bad.pack
+expect 2 "ATTN_JIT=0" env ATTN_JIT=0 ATTN_CACHE=off "$attn" compile -a sm_90a --seqlen 64,0 -o bad.pack
+expect 2 "nowhere/x.pack: No such file" "$attn" compile -a sm_90a --seqlen 64,0 -o nowhere/x.pack
+expect 2 "--out: missing" "$attn" compile -a sm_90a
+expect 2 "--arch: missing" "$attn" compile -o x.pack
+absent bad.pack
+expect 0 "sm100_fill_o4" "$attn" cache show --pack kernels.pack
+expect 0 "damaged 0" "$attn" cache
+expect 0 '"arch": "sm_90a"' "$attn" cache --json
+expect 0 '"damaged": 0' "$attn" cache check --json --pack kernels.pack
+for file in kernels/*.kernel; do
+    printf 'x' >>"$file"
+    break
+done
+expect 1 "cut off, or lengths that do not add up" "$attn" cache check
+expect 0 "removed 1" "$attn" cache trim
+expect 0 "damaged 0" "$attn" cache check
+expect 0 '"removed": ' "$attn" cache trim --max-mib 0 --json
+expect 0 "kernels 0, bytes 0" "$attn" cache
+printf 'x' >kernels.bad
+expect 2 "too short for a pack" "$attn" cache --pack kernels.bad
+expect 2 "expected show, check or trim" "$attn" cache clear
+expect 2 "a pack is not trimmed" "$attn" cache trim --pack kernels.pack
+expect 0 "ATTN_CACHE is off" env ATTN_CACHE=off "$attn" cache
+gpu="env ATTN_CUDA_LIBRARY=$FAKE_DRIVER FAKE_CUDA_DEVICES=90,100"
+expect 0 "Fake GPU 1, compute capability 10.0, 133 multiprocessors, 1.98 GHz" $gpu "$attn" info
+expect 0 '"compute": 100' $gpu "$attn" info --json
+expect 0 "kernel: sm100_fill_o4" $gpu "$attn" explain --backend cuda --device 1 --seqlen 64,0
+expect 0 '"kernel": "sm90_fill_o4"' $gpu ATTN_JIT=0 ATTN_PACK=kernels.pack "$attn" explain --json \
+    --backend cuda --seqlen 64,0
+expect 0 "ATTN_JIT=0 forbids" $gpu ATTN_JIT=0 "$attn" explain --json --backend cuda --seqlen 64,0
+random --shape 0,4,16 -o empty_kv.npy
+expect 2 "arrays are in host memory" $gpu "$attn" run --q q.npy --k empty_kv.npy --v empty_kv.npy \
+    --backend cuda -o gpu.npy
+absent gpu.npy
+ATTN_CACHE=off
 
 # ------------------------------------------------------------------------------------------------
 # Forward

@@ -535,6 +535,9 @@ static void trims(void)
     files_seen = faults_seen = 0;
     CHILD_CHECK(attn_kernels_visit(NULL, count_file, NULL) == ATTN_OK);
     CHILD_CHECK(files_seen == 5 && faults_seen == 2);
+    // Looking is not using.
+    struct stat status;
+    CHILD_CHECK(stat(path, &status) == 0 && status.st_mtime == 1000000);
     CHILD_CHECK(attn_cache_trim(2 * bytes, &removed) == ATTN_OK);
     CHILD_CHECK(removed == 3);
     expect_from("A", ATTN_KERNEL_FROM_CACHE);
@@ -625,6 +628,56 @@ static void test_packs(void **state)
     IN_CHILD(uses_damaged_pack, NO_COMPILER, "ATTN_CACHE=off", pack_variable);
 }
 
+// ---- packs from problems
+
+static void creates_packs(void)
+{
+    attn_desc_t descs[2];
+    for (int i = 0; i < 2; i++) {
+        attn_desc_init(&descs[i], i ? ATTN_F32 : ATTN_BF16);
+        attn_desc_set_shape(&descs[i], 1, 8, 0, 1, 1, 64);
+    }
+    const attn_desc_t *list[3] = {&descs[0], &descs[1], &descs[0]};
+    const attn_op_t ops[3] = {ATTN_FORWARD, ATTN_FORWARD, ATTN_FORWARD};
+    const char *path = scratch_path("pack");
+    int64_t kernels;
+    // Two kernels for two architectures; the third problem needs the first one's.
+    CHILD_CHECK(attn_pack_create(NULL, path, "sm_90a,sm_100a,", list, ops, 3, &kernels) == ATTN_OK);
+    CHILD_CHECK(kernels == 4);
+    files_seen = faults_seen = 0;
+    CHILD_CHECK(attn_kernels_visit(path, count_file, NULL) == ATTN_OK);
+    CHILD_CHECK(files_seen == 4 && faults_seen == 0);
+#define REFUSED(says, ...)                                                                         \
+    CHILD_CHECK(attn_pack_create(NULL, __VA_ARGS__) == ATTN_INVALID_ARGUMENT && kernels == 0);     \
+    CHILD_SAYS(says)
+    kernels = 0;
+    REFUSED("path: NULL", NULL, "sm_90a", list, ops, 3, &kernels);
+    REFUSED("archs: NULL", path, NULL, list, ops, 3, &kernels);
+    REFUSED("archs: \"\"", path, "", list, ops, 3, &kernels);
+    REFUSED("archs: \"sm_9\"", path, "sm_90a,sm_9", list, ops, 3, &kernels);
+    REFUSED("descs, ops", path, "sm_90a", NULL, ops, 3, &kernels);
+    REFUSED("descs, ops", path, "sm_90a", list, NULL, 3, &kernels);
+    REFUSED("descs, ops", path, "sm_90a", list, ops, 0, &kernels);
+    REFUSED("kernels_out: NULL", path, "sm_90a", list, ops, 3, NULL);
+    list[1] = NULL;
+    REFUSED("desc: NULL", path, "sm_90a", list, ops, 3, &kernels);
+    list[1] = &descs[1];
+    descs[1].heads_q = 0;
+    REFUSED("heads_q: 0", path, "sm_90a", list, ops, 3, &kernels);
+#undef REFUSED
+    descs[1].heads_q = 1;
+    descs[1].s_kv = 5;
+    CHILD_CHECK(attn_pack_create(NULL, path, "sm_90a", list, ops, 3, &kernels) == ATTN_UNSUPPORTED);
+    // What was refused left the pack alone.
+    CHILD_CHECK(attn_kernels_visit(path, count_file, NULL) == ATTN_OK && files_seen == 8);
+}
+
+static void test_pack_create(void **state)
+{
+    (void)state;
+    IN_CHILD(creates_packs, FAKE, "ATTN_CACHE=off");
+}
+
 int main(void)
 {
 #define WITH_SCRATCH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -633,6 +686,7 @@ int main(void)
         WITH_SCRATCH(test_bad_folders), WITH_SCRATCH(test_bad_files),
         WITH_SCRATCH(test_many_start),  WITH_SCRATCH(test_killed_writers),
         WITH_SCRATCH(test_trim),        WITH_SCRATCH(test_packs),
+        WITH_SCRATCH(test_pack_create),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
