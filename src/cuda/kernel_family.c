@@ -12,20 +12,21 @@ extern const attn_kernel_family_t attn_fill_family;
 const attn_kernel_family_t *const attn_kernel_families[] = {&attn_sm90_forward_family,
                                                             &attn_fill_family, NULL};
 
-static int row_fits(const attn_tuning_row_t *row, const attn_kernel_config_t *config)
+static int row_fits(const attn_tuning_row_t *row, const attn_desc_t *desc,
+                    const attn_kernel_config_t *config)
 {
     const int32_t d = config->d_qk > config->d_v ? config->d_qk : config->d_v;
     const int32_t mask = config->mask != 0 ? 1 : 2;
     return (row->arch == 0 || row->arch == config->arch) && (row->d_max == 0 || d <= row->d_max) &&
-           (row->mask == 0 || row->mask == mask);
+           (row->mask == 0 || row->mask == mask) && (row->s_max == 0 || desc->s_q <= row->s_max);
 }
 
 const attn_tuning_row_t *attn_kernel_best(const attn_kernel_family_t *family,
-                                          attn_kernel_config_t *config)
+                                          const attn_desc_t *desc, attn_kernel_config_t *config)
 {
     for (int32_t i = 0; i < family->row_count; i++) {
         const attn_tuning_row_t *const row = &family->rows[i];
-        if (!row_fits(row, config)) {
+        if (!row_fits(row, desc, config)) {
             continue;
         }
         config->tile_m = row->tile_m;
@@ -56,7 +57,7 @@ int attn_kernel_try(const attn_kernel_family_t *family, const attn_desc_t *desc,
         return 0;
     }
     family->canonical(desc, gpu, &choice_out->config);
-    choice_out->row = attn_kernel_best(family, &choice_out->config);
+    choice_out->row = attn_kernel_best(family, desc, &choice_out->config);
     if (choice_out->row == NULL) {
         (void)snprintf(reason, ATTN_REASON_BYTES, "no tuning row is for d %d/%d on sm_%d",
                        (int)choice_out->config.d_qk, (int)choice_out->config.d_v,

@@ -16,6 +16,7 @@ typedef struct attn_tuning_row {
     int32_t arch;
     int32_t d_max; // largest head dim
     int32_t mask;  // 1: with a mask, 2: without one
+    int32_t s_max; // longest sequence of queries
     // What it sets.
     int32_t tile_m;
     int32_t tile_n;
@@ -74,7 +75,7 @@ extern const attn_kernel_family_t *const attn_kernel_families[];
 
 // Applies the best row of the family to a canonical configuration. NULL if no row is for it.
 const attn_tuning_row_t *attn_kernel_best(const attn_kernel_family_t *family,
-                                          attn_kernel_config_t *config);
+                                          const attn_desc_t *desc, attn_kernel_config_t *config);
 
 // Tries one family: 1 with the choice, or 0 with the reason.
 int attn_kernel_try(const attn_kernel_family_t *family, const attn_desc_t *desc, attn_op_t op,

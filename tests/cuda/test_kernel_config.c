@@ -128,28 +128,31 @@ static void test_choice(void **state)
     }
 }
 
-// A row for one architecture, a dim or a mask is for no other; the first that fits is taken.
+// A row for one architecture, a dim, a mask or short queries is for no other; the first that fits
+// is taken.
 static void test_best(void **state)
 {
     (void)state;
     static const attn_tuning_row_t rows[] = {
         {.arch = 100, .tile_n = 1},
+        {.arch = 90, .d_max = 64, .s_max = 512, .tile_n = 5},
         {.arch = 90, .d_max = 64, .mask = 1, .tile_n = 2},
         {.arch = 90, .d_max = 64, .tile_n = 3},
         {.d_max = 128, .mask = 2, .tile_n = 4},
     };
-    const attn_kernel_family_t family = {.rows = rows, .row_count = 4};
+    const attn_kernel_family_t family = {.rows = rows, .row_count = 5};
     static const struct {
-        int32_t arch, d_qk, d_v, mask, want;
-    } cases[] = {{90, 64, 64, 1, 2},  {90, 64, 64, 0, 3},  {90, 64, 128, 0, 4},
-                 {90, 128, 64, 0, 4}, {90, 128, 64, 2, 0}, {100, 256, 256, 1, 1},
-                 {80, 16, 16, 0, 4},  {80, 256, 16, 0, 0}};
+        int32_t arch, d_qk, d_v, mask, s_q, want;
+    } cases[] = {{90, 64, 64, 1, 513, 2},  {90, 64, 64, 1, 512, 5}, {90, 64, 64, 0, 600, 3},
+                 {90, 64, 128, 0, 1, 4},   {90, 128, 64, 0, 1, 4},  {90, 128, 64, 2, 1, 0},
+                 {100, 256, 256, 1, 1, 1}, {80, 16, 16, 0, 1, 4},   {80, 256, 16, 0, 1, 0}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         attn_kernel_config_t config = {.arch = cases[i].arch,
                                        .d_qk = cases[i].d_qk,
                                        .d_v = cases[i].d_v,
                                        .mask = cases[i].mask};
-        const attn_tuning_row_t *row = attn_kernel_best(&family, &config);
+        const attn_desc_t desc = {.s_q = cases[i].s_q};
+        const attn_tuning_row_t *row = attn_kernel_best(&family, &desc, &config);
         assert_int_equal(row == NULL ? 0 : row->tile_n, cases[i].want);
         assert_int_equal(config.tile_n, cases[i].want);
     }
