@@ -160,11 +160,11 @@ static emu_status fixture_launch(const struct attention_case *c, const struct at
         fixture_map(&p.out, data->out, c, c->s_q, BOX_ROWS_OUT)) {
         abort();
     }
-    const struct emu_buffer buffers[] = {{"q", data->q, q_bytes, 0},
-                                         {"k", data->k, k_bytes, 0},
-                                         {"v", data->v, k_bytes, 0},
-                                         {"out", data->out, q_bytes, 1},
-                                         {"lse", data->lse, lse_bytes, 1}};
+    const struct emu_buffer buffers[] = {{"q", data->q, q_bytes, EMU_READ_ONLY},
+                                         {"k", data->k, k_bytes, EMU_READ_ONLY},
+                                         {"v", data->v, k_bytes, EMU_READ_ONLY},
+                                         {"out", data->out, q_bytes, EMU_OUTPUT},
+                                         {"lse", data->lse, lse_bytes, EMU_OUTPUT}};
     uint32_t tiles = (uint32_t)((c->s_q + 127) / 128);
     tiles = (tiles + ATTENTION_CLUSTER - 1) / ATTENTION_CLUSTER * ATTENTION_CLUSTER;
     struct emu_launch launch = {.name = "attention",

@@ -57,6 +57,24 @@ KERNEL_OF(halves)
     st_global_u32(&output[thread_idx()], ld_shared_u16(smem + 2 * (thread_idx() ^ 1)));
 }
 
+// Two threads in one half.
+KERNEL_OF(same_half)
+{
+    uint32_t smem = SMEM;
+    st_shared_u16(smem + 2 * (thread_idx() == 5 ? 4 : thread_idx()), 1);
+}
+
+// The neighbour's half of the word, without a barrier.
+KERNEL_OF(neighbours_half)
+{
+    uint32_t smem = SMEM;
+    st_shared_u16(smem + 2 * thread_idx(), 1);
+    st_shared_u16(smem + 2 * thread_idx(), ld_shared_u16(smem + 2 * thread_idx()) + 1);
+    if (thread_idx() == 31) {
+        ld_shared_u16(smem + 2 * 30);
+    }
+}
+
 static void test_order(void **state)
 {
     (void)state;
@@ -68,6 +86,9 @@ static void test_order(void **state)
     for (uint32_t i = 0; i < 64; i++) {
         assert_int_equal(output[i], i ^ 1);
     }
+    expect_error(same_half, 32, EMU_RACE, "at shared address 0x408 races with the st.shared by");
+    expect_error(neighbours_half, 32, EMU_RACE,
+                 "ld.shared at shared address 0x43c races with the st.shared by thread 30");
 }
 
 // 96 threads read; all but one say that they are done; the writer waits for those only.

@@ -311,6 +311,14 @@ KERNEL_OF(neighbours)
     st_global_u16(&halves[i], ld_global_u16(&halves[i]) + 1);
 }
 
+KERNEL_OF(same_half)
+{
+    (void)params;
+    uint16_t *halves = (uint16_t *)data;
+    uint32_t i = 2 * thread_idx() + block_idx_x();
+    st_global_u16(&halves[i == 9 ? 8 : i], i);
+}
+
 static void check_neighbours(const void *params)
 {
     (void)params;
@@ -337,6 +345,7 @@ static void test_conflicts(void **state)
     expect_race(plain_and_atomic, 2, NULL, "of buffer 'sums' races with the");
     expect_race(within_a_cta, 1, NULL, "of buffer 'data' re");
     expect_ok_global(neighbours, 2, NULL, check_neighbours);
+    expect_race(same_half, 2, NULL, "st.global at offset 16 of buffer 'data' races with the");
 }
 
 KERNEL_OF(reads_output)
