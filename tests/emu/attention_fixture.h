@@ -1,5 +1,5 @@
 // Runs an attention kernel of the ladder on random input and compares with fp64. For a file that
-// includes the kernel first (ladder_attention.h), so that every test can compile it in its own way.
+// includes the kernel first (ladder_kernel.h), so that every test can compile it in its own way.
 #ifndef EMU_ATTENTION_FIXTURE_H
 #define EMU_ATTENTION_FIXTURE_H
 
@@ -168,7 +168,7 @@ static emu_status fixture_launch(const struct attention_case *c, const struct at
     uint32_t tiles = (uint32_t)((c->s_q + 127) / 128);
     tiles = (tiles + ATTENTION_CLUSTER - 1) / ATTENTION_CLUSTER * ATTENTION_CLUSTER;
     struct emu_launch launch = {.name = "attention",
-                                .arch = ATTENTION_ARCH,
+                                .arch = LADDER_ARCH,
                                 .cluster = ATTENTION_CLUSTER,
                                 .entry = fixture_entry,
                                 .params = &p,

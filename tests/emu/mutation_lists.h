@@ -5,7 +5,7 @@
 
 #include "mutate.h"
 
-// What deleting may leave right.
+// What deleting may leave right; the list ends with NULL.
 struct harmless_deletion {
     const char *function;
     const char *text;
@@ -21,10 +21,60 @@ struct seeded_bug {
     int skip;            // calls of the same text in the same function, before this one
 };
 
-#if LEVEL == 3
+#if LEVEL == 2
+
+static const struct harmless_deletion HARMLESS[] = {
+    {NULL, NULL, NULL},
+};
+
+static const struct seeded_bug BUGS[] = {
+    {"load_ring", "mbarrier_wait(smem + SMEM_RING_EMPTY + 8 * ring.stage)", DELETE, 0,
+     "beyond its count", 0},
+    {"load_ring", "mbarrier_arrive_expect_tx(full)", CHANGE, -16, "0 of 1 arrivals, -16 bytes", 0},
+    {"compute_tile", "mbarrier_wait(smem + SMEM_RING_FULL + 8 * ring.stage)", DELETE, 0,
+     "wgmma reading", 0},
+    {"issue_stage", "wgmma_fence", DELETE, 0, "wgmma without a wgmma_fence", 0},
+    {"compute_tile", "wgmma_wait_group(1)", CHANGE, 1, "may still be read: the wgmma reading A", 0},
+    {"compute_tile", "wgmma_wait_group(0)", DELETE, 0, "4 wgmmas that it never waited for", 0},
+    {"hopper_gemm", "mbarrier_init(smem + SMEM_RING_EMPTY + 8 * s)", CHANGE, -1, "deadlock", 0},
+    {"hopper_gemm", "cta_sync", DELETE, 0, "races with its init", 0},
+};
+
+#elif LEVEL == 4
+
+static const struct harmless_deletion HARMLESS[] = {
+    {"blackwell_gemm", "tcgen05_relinquish", "nobody else on the SM waits to allocate"},
+    {"blackwell_gemm", "warp_sync",
+     "a GPU wants the lanes together at an aligned barrier; the emulator takes them as they come"},
+    {NULL, NULL, NULL},
+};
+
+static const struct seeded_bug BUGS[] = {
+    {"load_ring", "mbarrier_wait(smem + SMEM_RING_EMPTY + 8 * ring.stage)", DELETE, 0,
+     "beyond its count", 0},
+    {"load_ring", "mbarrier_arrive_expect_tx(full)", CHANGE, 16, "0 of 1 arrivals, 16 bytes", 0},
+    {"multiply_tile", "mbarrier_wait(smem + SMEM_RING_FULL + 8 * ring.stage)", DELETE, 0,
+     "reading A reads uninitialised shared memory", 0},
+    {"multiply_tile", "tcgen05_commit(smem + SMEM_RING_EMPTY + 8 * ring.stage)", DELETE, 0,
+     "deadlock", 0},
+    {"multiply_tile", "tcgen05_commit(smem + SMEM_DONE)", DELETE, 0, "deadlock", 0},
+    {"store_rows", "mbarrier_wait(smem + SMEM_DONE)", DELETE, 0,
+     "tcgen05.ld reads uninitialised tensor memory", 0},
+    {"store_rows", "tcgen05_fence_after", DELETE, 0, "this thread has no tcgen05_fence_after", 0},
+    {"store_rows", "tcgen05_ld_32x32b", CHANGE, 96 << 16, "may access lanes 0 to 31", 0},
+    {"store_rows", "tcgen05_wait_ld", DELETE, 0, "ended without tcgen05_wait_ld", 0},
+    {"blackwell_gemm", "tcgen05_alloc", CHANGE, -64,
+     "column 64 of CTA rank 0, which is not allocated", 0},
+    {"blackwell_gemm", "tcgen05_dealloc", DELETE, 0, "columns 0 to 31 not deallocated", 0},
+    {"blackwell_gemm", "cta_sync", DELETE, 0, "tcgen05.dealloc of column 0, which the tcgen05.mma",
+     1},
+};
+
+#elif LEVEL == 3
 
 static const struct harmless_deletion HARMLESS[] = {
     {"hopper_attention", "setmaxnreg_inc", "only the compiler's register limit depends on it"},
+    {NULL, NULL, NULL},
 };
 
 static const struct seeded_bug BUGS[] = {
@@ -64,6 +114,7 @@ static const struct harmless_deletion HARMLESS[] = {
     {"blackwell_attention", "tcgen05_relinquish", "nobody else on the SM waits to allocate"},
     {"blackwell_attention", "warp_sync",
      "a GPU wants the lanes together at an aligned barrier; the emulator takes them as they come"},
+    {NULL, NULL, NULL},
 };
 
 static const struct seeded_bug BUGS[] = {
@@ -123,6 +174,7 @@ static const struct harmless_deletion HARMLESS[] = {
     {"blackwell_attention_pair", "tcgen05_relinquish", "nobody else on the SM waits to allocate"},
     {"blackwell_attention_pair", "warp_sync",
      "a GPU wants the lanes together at an aligned barrier; the emulator takes them as they come"},
+    {NULL, NULL, NULL},
 };
 
 static const struct seeded_bug BUGS[] = {
@@ -189,9 +241,6 @@ static const struct seeded_bug BUGS[] = {
 
 #endif
 
-enum {
-    HARMLESS_COUNT = sizeof HARMLESS / sizeof HARMLESS[0],
-    BUG_COUNT = sizeof BUGS / sizeof BUGS[0]
-};
+enum { BUG_COUNT = sizeof BUGS / sizeof BUGS[0] };
 
 #endif

@@ -1,7 +1,7 @@
 // The ladder's attention kernels on the emulator against fp64: shapes, masks, and every way in
 // which asynchronous operations and threads may interleave. Compiled once for each level and head
 // dim.
-#include "ladder_attention.h"
+#include "ladder_kernel.h"
 
 #include "attention_fixture.h"
 #include <setjmp.h>

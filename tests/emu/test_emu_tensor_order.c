@@ -217,6 +217,91 @@ KERNEL_OF(elected_too_early)
     store_and_elect(false);
 }
 
+// P comes in two parts with an mbarrier each; the multiplication of the second must wait for the
+// second.
+static void split_p(bool waits)
+{
+    uint32_t tensor = tensor_begin(64);
+    uint32_t smem = dynamic_smem();
+    uint32_t ones[8] = {0};
+    if (thread_idx() == 0) {
+        mbarrier_init(smem + 16, 128);
+        mbarrier_init(smem + 24, 128);
+    }
+    cta_sync();
+    for (uint32_t part = 0; part < 2; part++) {
+        tcgen05_st_32x32b(8, OWN_LANES(tensor) + 32 + 8 * part, ones);
+        tcgen05_wait_st();
+        tcgen05_fence_before();
+        mbarrier_arrive(smem + 16 + 8 * part);
+    }
+    if (thread_idx() == 0) {
+        uint64_t b = tcgen05_matrix_descriptor(smem + SMEM_B, 0, 1024, TCGEN05_SWIZZLE_128);
+        for (uint32_t part = 0; part < 2; part++) {
+            if (part == 0 || waits) {
+                mbarrier_wait(smem + 16 + 8 * part, 0);
+                tcgen05_fence_after();
+            }
+            tcgen05_mma_f16_ts(tensor, tensor + 32 + 8 * part, b, IDESC, part);
+        }
+        tcgen05_commit(smem + SMEM_BARRIER);
+    }
+    mbarrier_wait(smem + SMEM_BARRIER, 0);
+    tensor_end(tensor, 64);
+}
+
+KERNEL_OF(both_parts)
+{
+    (void)params;
+    split_p(true);
+}
+
+KERNEL_OF(second_part_too_early)
+{
+    (void)params;
+    split_p(false);
+}
+
+// A whole warp waits for each of the buffers, one lane multiplies and commits: the others must not
+// fall behind by two phases.
+static void warp_wide_waits(bool meet)
+{
+    uint32_t tensor = tensor_begin(32);
+    uint32_t smem = dynamic_smem();
+    if (thread_idx() == 0) {
+        mbarrier_init(smem + 16, 1);
+    }
+    cta_sync();
+    for (uint32_t i = 0; i < 4; i++) {
+        if (thread_idx() == 32) {
+            mbarrier_arrive(smem + 16);
+            mbarrier_wait(smem + SMEM_BARRIER, i & 1);
+        } else if (thread_idx() < 32) {
+            mbarrier_wait(smem + 16, i & 1);
+            if (meet) {
+                warp_sync();
+            }
+            if (thread_idx() == 0) { // not elect, at which all meet
+                tensor_multiply(tensor, i != 0);
+                tcgen05_commit(smem + SMEM_BARRIER);
+            }
+        }
+    }
+    tensor_end(tensor, 32);
+}
+
+KERNEL_OF(warp_waits_and_meets)
+{
+    (void)params;
+    warp_wide_waits(true);
+}
+
+KERNEL_OF(warp_waits)
+{
+    (void)params;
+    warp_wide_waits(false);
+}
+
 static void test_order(void **state)
 {
     (void)state;
@@ -235,6 +320,11 @@ static void test_order(void **state)
     expect_tensor_ok(relayed, 96);
     expect_tensor_ok(committed, 160);
     expect_tensor_ok(elected, 64);
+    expect_tensor_ok(both_parts, 128);
+    expect_tensor_error(second_part_too_early, 128, EMU_RACE,
+                        "tcgen05.mma reading A of tensor memory (lane");
+    expect_tensor_ok(warp_waits_and_meets, 64);
+    expect_tensor_error(warp_waits, 64, EMU_RACE, "misses this one and waits for ever");
     expect_tensor_error(elected_too_early, 64, EMU_RACE, "lane 1");
 }
 
