@@ -25,6 +25,7 @@ struct mma_thread {
     uint32_t executed;
     uint32_t commits_issued;
     uint32_t commits_done;
+    uint32_t committed;                              // operations before the last commit
     struct mma_operation operations[MAX_OPERATIONS]; // a ring
     struct commit commits[MAX_COMMITS];              // a ring
 };
@@ -44,7 +45,7 @@ void mma_threads_reset(struct mma_thread *threads)
     for (uint32_t i = 0; i < MAX_MMA_THREADS; i++) {
         threads[i].thread_plus_1 = 0;
         threads[i].issued = threads[i].executed = 0;
-        threads[i].commits_issued = threads[i].commits_done = 0;
+        threads[i].commits_issued = threads[i].commits_done = threads[i].committed = 0;
         for (uint32_t c = 0; c < MAX_COMMITS; c++) {
             threads[i].commits[c].known.before = NULL;
         }
@@ -150,6 +151,19 @@ static void count_operation(const struct mma_operation *operation)
     }
 }
 
+// The operation adds to the same accumulator as the one before, with no commit between. Then nobody
+// can have touched that since without having been reported, and whoever waits for one waits for
+// both: its words may keep the epoch of the first.
+static bool continues_sum(const struct mma_thread *thread, const struct mma_operation *operation)
+{
+    if (thread->issued == thread->committed || operation->kind == MMA_CP) {
+        return false;
+    }
+    const struct mma_operation *last = &thread->operations[(thread->issued - 1) % MAX_OPERATIONS];
+    return last->kind == operation->kind && last->d == operation->d &&
+           last->idesc == operation->idesc;
+}
+
 static void issue(const char *instruction, struct mma_operation operation)
 {
     struct cta *cta = current_cta();
@@ -170,9 +184,11 @@ static void issue(const char *instruction, struct mma_operation operation)
         emu_fail(EMU_FAULT, "more than %d tcgen05 operations in flight: the emulator keeps no more",
                  MAX_OPERATIONS);
     }
+    bool continues = continues_sum(thread, &operation);
     thread->operations[thread->issued++ % MAX_OPERATIONS] = operation;
     count_operation(&operation);
-    mma_check_accesses(&operation, (uint32_t)(thread - tmem->mma_threads), thread->issued);
+    mma_check_accesses(&operation, (uint32_t)(thread - tmem->mma_threads), thread->issued,
+                       continues);
     machine.progress = true;
     if (machine.launch.async == EMU_EARLY) {
         run_until(thread, thread->issued);
@@ -220,6 +236,7 @@ static void commit_to(uint32_t bar, uint32_t cta_mask, uint32_t group)
         set_known(commit, cta, (uint32_t)(thread - tmem->mma_threads), thread->issued);
     }
     thread->commits_issued++;
+    thread->committed = thread->issued;
     if (machine.launch.async == EMU_EARLY) {
         finish_commit(cta->cluster, thread);
     }

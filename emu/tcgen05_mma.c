@@ -230,7 +230,8 @@ static void check_d(const struct mma_operation *o, const struct mma_shape *s, st
     }
 }
 
-void mma_check_accesses(const struct mma_operation *o, uint32_t slot, uint32_t epoch)
+void mma_check_accesses(const struct mma_operation *o, uint32_t slot, uint32_t epoch,
+                        bool continues)
 {
     uint32_t agent = agent_mma(o->cta, slot);
     uint32_t tensor = tensor_agent_mma(o->cta, slot);
@@ -253,7 +254,9 @@ void mma_check_accesses(const struct mma_operation *o, uint32_t slot, uint32_t e
         struct operand_layout b = tcgen05_layout(o->desc_b);
         operand_check_reads(cta, &b, s.type_b, s.n_major, 0, s.n / o->group,
                             (struct access){ACCESS_TENSOR_MMA_B, agent, epoch, true});
-        check_d(o, &s, cta, (struct tensor_access){ACCESS_TENSOR_MMA_D, tensor, epoch});
+        if (!continues) {
+            check_d(o, &s, cta, (struct tensor_access){ACCESS_TENSOR_MMA_D, tensor, epoch});
+        }
     }
 }
 

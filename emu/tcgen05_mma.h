@@ -59,8 +59,10 @@ uint32_t cp_rows(cp_shape shape);
 uint32_t cp_columns(cp_shape shape);
 
 void mma_check(const struct mma_operation *operation); // all rules that need no order
-// All accesses, by the agents of the issuing thread.
-void mma_check_accesses(const struct mma_operation *operation, uint32_t slot, uint32_t epoch);
+// All accesses, by the agents of the issuing thread; without those of D if it continues the sum of
+// the operation before (tcgen05.c).
+void mma_check_accesses(const struct mma_operation *operation, uint32_t slot, uint32_t epoch,
+                        bool continues);
 void mma_run(const struct mma_operation *operation);
 
 #endif
