@@ -34,6 +34,9 @@ FORWARD
 }
 
 rows="
+fast examples/ladder/ampere_gemm.c sm_80
+fast examples/ladder/ampere_gemm.c sm_90a
+fast examples/ladder/ampere_gemm.c sm_120a
 fast examples/ladder/tma_copy.c sm_90a
 fast examples/ladder/hopper_gemm.c sm_90a
 fast examples/ladder/hopper_attention.c sm_90a -DHEAD_DIM=64

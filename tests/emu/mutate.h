@@ -11,7 +11,9 @@
 #include "../../src/device/ptx/barrier.h"
 #include "../../src/device/ptx/bulk.h"
 #include "../../src/device/ptx/cluster.h"
+#include "../../src/device/ptx/cp_async.h"
 #include "../../src/device/ptx/fence.h"
+#include "../../src/device/ptx/flags.h"
 #include "../../src/device/ptx/mbarrier.h"
 #include "../../src/device/ptx/register.h"
 #include "../../src/device/ptx/tcgen05.h"
@@ -144,6 +146,13 @@ static inline uint32_t changed_operand(const char *function, const char *text, i
     changed_operand(__func__, "tcgen05_instruction", __LINE__, tcgen05_instruction(__VA_ARGS__))
 #define tcgen05_ld_32x32b(num, r, addr)                                                            \
     tcgen05_ld_32x32b(num, r, changed_operand(__func__, "tcgen05_ld_32x32b", __LINE__, addr))
+#define cp_async_commit_group() PLACE("cp_async_commit_group", 0, cp_async_commit_group())
+#define cp_async_wait_group(n)                                                                     \
+    PLACE("cp_async_wait_group(" #n ")", 0, cp_async_wait_group(changed(n, __LINE__, 0)))
+#define wait_equal_gpu_u32(p, value)                                                               \
+    PLACE("wait_equal_gpu_u32(" #p ")", 0, wait_equal_gpu_u32(p, changed(value, __LINE__, 0)))
+#define st_release_gpu_u32(p, value)                                                               \
+    PLACE("st_release_gpu_u32(" #p ")", 0, st_release_gpu_u32(p, changed(value, __LINE__, 0)))
 #define setmaxnreg_inc(n) PLACE("setmaxnreg_inc", 0, setmaxnreg_inc(changed(n, __LINE__, 0)))
 #define setmaxnreg_dec(n) PLACE("setmaxnreg_dec", 0, setmaxnreg_dec(changed(n, __LINE__, 0)))
 
