@@ -55,12 +55,12 @@ static void add_problem(const attn_desc_t *desc, attn_op_t op, int32_t compute)
 
 enum { NO_MASK, UPPER, BOTH, NO_KEYS, MASKS };
 
-static void add_shape(int64_t d_qk, int64_t d_v, int mask, attn_dtype_t dtype)
+static void add_shape(int64_t s, int64_t d_qk, int64_t d_v, int mask, attn_dtype_t dtype)
 {
     static const int32_t computes[] = {80, 89, 90, 100, 103, 120};
     attn_desc_t desc;
     attn_desc_init(&desc, dtype);
-    attn_desc_set_shape(&desc, 1, 4096, mask == NO_KEYS ? 0 : 4096, 16, 16, d_qk);
+    attn_desc_set_shape(&desc, 1, s, mask == NO_KEYS ? 0 : s, 16, 16, d_qk);
     desc.d_v = d_v;
     desc.backend = ATTN_BACKEND_CUDA;
     desc.causal = mask == UPPER;
@@ -73,24 +73,30 @@ static void add_shape(int64_t d_qk, int64_t d_v, int mask, attn_dtype_t dtype)
 }
 
 // Every rounded head dim without a mask and with both limits, which is the most code; pairs of
-// unlike dims; the other masks and types where head dims are usual.
+// unlike dims; the other masks, types and lengths where head dims are usual.
 static void add_all(void)
 {
     static const int64_t pairs[][2] = {{192, 128}, {64, 256}, {256, 64}, {128, 64}, {64, 128},
                                        {16, 256},  {256, 16}, {96, 80},  {128, 192}};
     static const int64_t usual[] = {64, 96, 128, 192, 256};
-    add_shape(64, 64, NO_KEYS, ATTN_BF16);
-    add_shape(64, 64, NO_KEYS, ATTN_F32);
+    static const int64_t lengths[] = {128, 512, 1024, 2048};
+    const int64_t s = 16384;
+    add_shape(s, 64, 64, NO_KEYS, ATTN_BF16);
+    add_shape(s, 64, 64, NO_KEYS, ATTN_F32);
     for (int64_t d = 16; d <= 256; d += 16) {
-        add_shape(d, d, NO_MASK, ATTN_BF16);
-        add_shape(d, d, BOTH, ATTN_BF16);
+        add_shape(s, d, d, NO_MASK, ATTN_BF16);
+        add_shape(s, d, d, BOTH, ATTN_BF16);
     }
     for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
-        add_shape(pairs[i][0], pairs[i][1], BOTH, ATTN_BF16);
+        add_shape(s, pairs[i][0], pairs[i][1], BOTH, ATTN_BF16);
     }
     for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++) {
-        add_shape(usual[i], usual[i], UPPER, ATTN_BF16);
-        add_shape(usual[i], usual[i], BOTH, ATTN_F16);
+        add_shape(s, usual[i], usual[i], UPPER, ATTN_BF16);
+        add_shape(s, usual[i], usual[i], BOTH, ATTN_F16);
+        for (size_t j = 0; j < sizeof(lengths) / sizeof(lengths[0]); j++) {
+            add_shape(lengths[j], usual[i], usual[i], NO_MASK, ATTN_BF16);
+            add_shape(lengths[j], usual[i], usual[i], UPPER, ATTN_BF16);
+        }
     }
 }
 
