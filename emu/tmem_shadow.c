@@ -189,29 +189,32 @@ void tensor_check_read(struct cta *cta, uint32_t lane, uint32_t column, uint32_t
     }
 }
 
+// is_update: what was there counts, so it must have been written.
+static void check_overwrite(struct cta *cta, uint32_t lane, uint32_t column, uint32_t columns,
+                            const struct tensor_access *access, bool is_update)
+{
+    struct tmem *tmem = tensor_memory(cta, lane, column, columns, access->kind);
+    for (uint32_t c = column; checking() && c < column + columns; c++) {
+        struct tensor_cell *cell = &tmem->cells[lane][c];
+        if (is_update) {
+            check_written(cell, access, lane, c);
+        }
+        check_writer(cta, cell, access, lane, c);
+        check_readers(cta, cell, access, lane, c);
+        set_writer(cell, access);
+    }
+}
+
 void tensor_check_write(struct cta *cta, uint32_t lane, uint32_t column, uint32_t columns,
                         struct tensor_access access)
 {
-    struct tmem *tmem = tensor_memory(cta, lane, column, columns, access.kind);
-    for (uint32_t c = column; checking() && c < column + columns; c++) {
-        struct tensor_cell *cell = &tmem->cells[lane][c];
-        check_writer(cta, cell, &access, lane, c);
-        check_readers(cta, cell, &access, lane, c);
-        set_writer(cell, &access);
-    }
+    check_overwrite(cta, lane, column, columns, &access, false);
 }
 
 void tensor_check_update(struct cta *cta, uint32_t lane, uint32_t column, uint32_t columns,
                          struct tensor_access access)
 {
-    struct tmem *tmem = tensor_memory(cta, lane, column, columns, access.kind);
-    for (uint32_t c = column; checking() && c < column + columns; c++) {
-        struct tensor_cell *cell = &tmem->cells[lane][c];
-        check_written(cell, &access, lane, c);
-        check_writer(cta, cell, &access, lane, c);
-        check_readers(cta, cell, &access, lane, c);
-        set_writer(cell, &access);
-    }
+    check_overwrite(cta, lane, column, columns, &access, true);
 }
 
 // The instruction is the whole warp's: what one lane knows counts.

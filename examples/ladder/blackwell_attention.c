@@ -44,6 +44,7 @@
 //
 // Knobs: HEAD_DIM 64 or 128, STAGES. Online softmax in base 2; every block is rescaled (no
 // threshold): the plainest form. Correct on the emulator; it never ran on a GPU.
+#include "../../src/device/common/pipe.h"
 #include "../../src/device/common/tcgen05_descriptor.h"
 #include "../../src/device/ptx/barrier.h"
 #include "../../src/device/ptx/bulk.h"
@@ -116,21 +117,6 @@ struct tile {
     int32_t blocks;
 };
 
-// A ring of STAGES buffers: which one, and the parity that its barriers have when it is full.
-struct pipe {
-    uint32_t stage;
-    uint32_t phase;
-};
-
-DEVICE void pipe_advance(struct pipe *pipe)
-{
-    pipe->stage++;
-    if (pipe->stage == STAGES) {
-        pipe->stage = 0;
-        pipe->phase ^= 1;
-    }
-}
-
 DEVICE int32_t min_i32(int32_t a, int32_t b)
 {
     return a < b ? a : b;
@@ -179,7 +165,7 @@ DEVICE void load_tiles(const struct blackwell_attention_params *p, uint32_t smem
         mbarrier_arrive_expect_tx(smem + SMEM_V_FULL + 8 * s, TILE_BYTES);
         load_panels(smem + SMEM_V + s * TILE_BYTES, &p->v, smem + SMEM_V_FULL + 8 * s,
                     block * BLOCK_N, tile);
-        pipe_advance(&pipe);
+        pipe_advance(&pipe, STAGES);
     }
 }
 
@@ -221,7 +207,7 @@ DEVICE void multiply_s(uint32_t smem, uint32_t tensor, struct pipe *pipe, int32_
             smem + SMEM_K + pipe->stage * TILE_BYTES);
     tcgen05_commit(smem + SMEM_K_EMPTY + 8 * pipe->stage);
     tcgen05_commit(smem + SMEM_S_FULL + 8 * ((uint32_t)block % 2));
-    pipe_advance(pipe);
+    pipe_advance(pipe, STAGES);
 }
 
 // Blocks are counted from 0 here, in the order of the loads.
@@ -244,7 +230,7 @@ DEVICE void multiply_tiles(uint32_t smem, uint32_t tensor, const struct tile *ti
         issue_o(tensor, smem + SMEM_V + v_pipe.stage * TILE_BYTES, block != 0);
         tcgen05_commit(smem + SMEM_V_EMPTY + 8 * v_pipe.stage);
         tcgen05_commit(smem + SMEM_O_FULL);
-        pipe_advance(&v_pipe);
+        pipe_advance(&v_pipe, STAGES);
     }
 }
 

@@ -51,6 +51,7 @@
 //
 // Knobs: STAGES. Online softmax in base 2; every block is rescaled (no threshold): the plainest
 // form. Correct on the emulator; it never ran on a GPU.
+#include "../../src/device/common/pipe.h"
 #include "../../src/device/common/tcgen05_descriptor.h"
 #include "../../src/device/ptx/barrier.h"
 #include "../../src/device/ptx/bulk.h"
@@ -133,21 +134,6 @@ struct tile {
     int32_t blocks;
 };
 
-// A ring of STAGES buffers: which one, and the parity that its barriers have when it is full.
-struct pipe {
-    uint32_t stage;
-    uint32_t phase;
-};
-
-DEVICE void pipe_advance(struct pipe *pipe)
-{
-    pipe->stage++;
-    if (pipe->stage == STAGES) {
-        pipe->stage = 0;
-        pipe->phase ^= 1;
-    }
-}
-
 DEVICE int32_t min_i32(int32_t a, int32_t b)
 {
     return a < b ? a : b;
@@ -215,7 +201,7 @@ DEVICE void load_tiles(const struct blackwell_attention_pair_params *p, uint32_t
         expect_both(smem + SMEM_V_FULL + 8 * s, HALF_BYTES, tile);
         load_panel(smem + SMEM_V + s * HALF_BYTES, &p->v, smem + SMEM_V_FULL + 8 * s,
                    (int32_t)tile->rank * PANEL_COLUMNS, key, tile);
-        pipe_advance(&pipe);
+        pipe_advance(&pipe, STAGES);
     }
 }
 
@@ -259,7 +245,7 @@ DEVICE void multiply_s(uint32_t smem, uint32_t tensor, struct pipe *pipe, int32_
             smem + SMEM_K + pipe->stage * HALF_BYTES);
     tcgen05_commit_pair_multicast(smem + SMEM_K_EMPTY + 8 * pipe->stage, BOTH_CTAS);
     tcgen05_commit_pair_multicast(smem + SMEM_S_FULL + 8 * ((uint32_t)block % 2), BOTH_CTAS);
-    pipe_advance(pipe);
+    pipe_advance(pipe, STAGES);
 }
 
 // Blocks are counted from 0 here, in the order of the loads.
@@ -283,7 +269,7 @@ DEVICE void multiply_tiles(uint32_t smem, uint32_t tensor, const struct tile *ti
         issue_o(tensor, smem + SMEM_V + v_pipe.stage * HALF_BYTES, block != 0);
         tcgen05_commit_pair_multicast(smem + SMEM_V_EMPTY + 8 * v_pipe.stage, BOTH_CTAS);
         tcgen05_commit_pair_multicast(smem + SMEM_O_FULL, BOTH_CTAS);
-        pipe_advance(&v_pipe);
+        pipe_advance(&v_pipe, STAGES);
     }
 }
 

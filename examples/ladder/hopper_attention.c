@@ -30,6 +30,7 @@
 // Knobs: HEAD_DIM 64 or 128, STAGES. Online softmax in base 2; every block is rescaled (no
 // threshold): the plainest form.
 #include "../../src/device/common/descriptor.h"
+#include "../../src/device/common/pipe.h"
 #include "../../src/device/ptx/barrier.h"
 #include "../../src/device/ptx/bulk.h"
 #include "../../src/device/ptx/fence.h"
@@ -95,21 +96,6 @@ struct tile {
     int32_t blocks;
 };
 
-// A ring of STAGES buffers: which one, and the parity that its barriers have when it is full.
-struct pipe {
-    uint32_t stage;
-    uint32_t phase;
-};
-
-DEVICE void pipe_advance(struct pipe *pipe)
-{
-    pipe->stage++;
-    if (pipe->stage == STAGES) {
-        pipe->stage = 0;
-        pipe->phase ^= 1;
-    }
-}
-
 DEVICE int32_t min_i32(int32_t a, int32_t b)
 {
     return a < b ? a : b;
@@ -158,7 +144,7 @@ DEVICE void load_tiles(const struct hopper_attention_params *p, uint32_t smem,
         mbarrier_arrive_expect_tx(smem + SMEM_V_FULL + 8 * s, TILE_BYTES);
         load_panels(smem + SMEM_V + s * TILE_BYTES, &p->v, smem + SMEM_V_FULL + 8 * s,
                     block * BLOCK_N, tile);
-        pipe_advance(&pipe);
+        pipe_advance(&pipe, STAGES);
     }
 }
 
@@ -331,7 +317,7 @@ DEVICE void compute(const struct hopper_attention_params *p, uint32_t smem, uint
         give_back(smem + SMEM_K_EMPTY);
         softmax_block(s, &state, p, row, (tile->blocks - 1) * BLOCK_N + column);
         pack_probabilities(probabilities, s);
-        pipe_advance(&k_pipe);
+        pipe_advance(&k_pipe, STAGES);
         for (int32_t block = tile->blocks - 2; block >= 0; block--) {
             mbarrier_wait(smem + SMEM_K_FULL + 8 * k_pipe.stage, k_pipe.phase); // load brought K
             wgmma_fence();
@@ -346,8 +332,8 @@ DEVICE void compute(const struct hopper_attention_params *p, uint32_t smem, uint
             give_back(smem + SMEM_V_EMPTY + 8 * v_pipe.stage);
             scale_rows(o, state.rescale);
             pack_probabilities(probabilities, s);
-            pipe_advance(&k_pipe);
-            pipe_advance(&v_pipe);
+            pipe_advance(&k_pipe, STAGES);
+            pipe_advance(&v_pipe, STAGES);
         }
         mbarrier_wait(smem + SMEM_V_FULL + 8 * v_pipe.stage, v_pipe.phase); // the last V
         wgmma_fence();

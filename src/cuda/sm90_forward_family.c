@@ -1,36 +1,27 @@
 // The family of src/device/sm90/sm90_forward.c: the forward pass on Hopper.
 #include <stdio.h>
 
+#include "../core/checked.h"
 #include "../core/status.h"
 #include "../shared/gpu_forward_params.h"
+#include "../shared/sm90_forward_layout.h"
 #include "gpu_launch.h"
 #include "gpu_tensor_map.h"
 #include "kernel_family.h"
 
 enum {
-    WARPGROUP_ROWS = 64,
-    WARPGROUP_THREADS = 128,
-    PANEL_COLUMNS = 64,
-    PANEL_ROW_BYTES = 128,
     D_MAX = 256,
-    TMA_ALIGN = 16, // bytes
-    BARRIER_BYTES = 8,
-    TILE_SLOTS = 2,
-    TILE_BYTES = 48,
+    TMA_ALIGN = 16,     // bytes
     SECTION_HEADS = 16, // of a masked problem: measured 29 Nov 2026 on an H200, S 1k to 16k
     COUNTER_BYTES = 4
 };
 #define LENGTH_MAX ((int64_t)1 << 30)
 
-#define REFUSE(...)                                                                                \
-    do {                                                                                           \
-        (void)snprintf(reason, ATTN_REASON_BYTES, __VA_ARGS__);                                    \
-        return 0;                                                                                  \
-    } while (0)
 #define REFUSE_IF(condition, ...)                                                                  \
     do {                                                                                           \
         if (condition) {                                                                           \
-            REFUSE(__VA_ARGS__);                                                                   \
+            (void)snprintf(reason, ATTN_REASON_BYTES, __VA_ARGS__);                                \
+            return 0;                                                                              \
         }                                                                                          \
     } while (0)
 
@@ -103,11 +94,6 @@ static int64_t rows_kv(const attn_desc_t *desc)
     return desc->varlen_kv ? desc->total_kv : desc->s_kv;
 }
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static int shape_legal(const attn_desc_t *desc, char reason[ATTN_REASON_BYTES])
 {
     REFUSE_IF(desc->d_qk > D_MAX || desc->d_qk % 8 != 0,
@@ -124,7 +110,7 @@ static int shape_legal(const attn_desc_t *desc, char reason[ATTN_REASON_BYTES])
     const int64_t heads = desc->batch > LENGTH_MAX || desc->heads_q > LENGTH_MAX
                               ? INT64_MAX
                               : desc->batch * desc->heads_q;
-    const int64_t tiles = smaller(desc->s_q, rows_q(desc)) / WARPGROUP_ROWS + 1;
+    const int64_t tiles = attn_smaller(desc->s_q, rows_q(desc)) / ATTN_SM90_WARPGROUP_M + 1;
     REFUSE_IF(heads > INT32_MAX / tiles, "batch * heads_q * tiles: more than 2^31");
     return 1;
 }
@@ -145,11 +131,6 @@ static int forward_legal(const attn_desc_t *desc, const attn_gpu_t *gpu,
 // -------------------------------------------------------------------------------------------------
 // Canonical and best
 
-static int32_t round_up(int64_t x, int32_t step)
-{
-    return (int32_t)((x + step - 1) / step * step);
-}
-
 static void forward_canonical(const attn_desc_t *desc, const attn_gpu_t *gpu,
                               attn_kernel_config_t *config)
 {
@@ -157,25 +138,17 @@ static void forward_canonical(const attn_desc_t *desc, const attn_gpu_t *gpu,
     config->arch = gpu->compute;
     config->bf16 = desc->q.dtype == ATTN_BF16;
     config->o_bytes = 2;
-    config->d_qk = round_up(desc->d_qk, 16);
-    config->d_v = round_up(desc->d_v, 16);
+    config->d_qk = (int32_t)attn_round_up(desc->d_qk, 16);
+    config->d_v = (int32_t)attn_round_up(desc->d_v, 16);
     config->mask = (desc->window_right >= 0 ? ATTN_KERNEL_MASK_UPPER : 0) |
                    (desc->window_left >= 0 || desc->has_leftpad_kv ? ATTN_KERNEL_MASK_LOWER : 0);
 }
 
-// Mirrors the map of src/device/sm90/sm90_forward_config.h.
 static int32_t forward_shared_bytes(const attn_kernel_config_t *config)
 {
-    const int32_t qk_panels = (config->d_qk + PANEL_COLUMNS - 1) / PANEL_COLUMNS;
-    const int32_t v_panels = (config->d_v + PANEL_COLUMNS - 1) / PANEL_COLUMNS;
-    const int32_t q_bytes = qk_panels * WARPGROUP_ROWS * PANEL_ROW_BYTES;
-    const int32_t o_bytes = v_panels * WARPGROUP_ROWS * PANEL_ROW_BYTES;
-    const int32_t shared_qo = q_bytes > o_bytes ? q_bytes : o_bytes;
-    const int32_t qo_bytes = config->separate_o ? q_bytes + o_bytes : shared_qo;
-    const int32_t kv_bytes = (qk_panels + v_panels) * config->tile_n * PANEL_ROW_BYTES;
-    const int32_t barriers = 2 + 4 * config->stages + 2 * TILE_SLOTS + 1;
-    return config->warpgroups * qo_bytes + config->stages * kv_bytes +
-           round_up(barriers * BARRIER_BYTES, 16) + TILE_SLOTS * TILE_BYTES;
+    return config->warpgroups * attn_sm90_qo_bytes(config->d_qk, config->d_v, config->separate_o) +
+           config->stages * attn_sm90_kv_bytes(config->d_qk, config->d_v, config->tile_n) +
+           attn_sm90_barrier_bytes(config->stages);
 }
 
 // Tiles are handed out by a counter where their lengths differ.
@@ -361,7 +334,7 @@ static attn_status_t encode(const attn_gpu_t *gpu, const attn_kernel_config_t *c
         .strides_bytes = {stride_bytes(tensor->stride_s, operand->s),
                           stride_bytes(tensor->stride_h, operand->h),
                           stride_bytes(tensor->stride_b, operand->b)},
-        .box = {PANEL_COLUMNS, (uint32_t)operand->box_rows, 1, 1},
+        .box = {ATTN_SM90_PANEL_COLUMNS, (uint32_t)operand->box_rows, 1, 1},
         .swizzle = ATTN_SWIZZLE_128,
         .l2_promotion = ATTN_L2_PROMOTION_256,
     };
@@ -382,11 +355,11 @@ static attn_status_t encode_operands(const attn_cuda_plan_t *cuda, const attn_de
     const int64_t s_kv = rows_kv(desc);
     const int32_t block = cuda->choice.config.tile_n;
     const operand_t q = {"q", args->q,       &desc->q,   b_q,
-                         s_q, desc->heads_q, desc->d_qk, WARPGROUP_ROWS};
+                         s_q, desc->heads_q, desc->d_qk, ATTN_SM90_WARPGROUP_M};
     const operand_t k = {"k", args->k, &desc->k, b_kv, s_kv, desc->heads_kv, desc->d_qk, block};
     const operand_t v = {"v", args->v, &desc->v, b_kv, s_kv, desc->heads_kv, desc->d_v, block};
     const operand_t o = {"o", args->o,       &desc->o,  b_q,
-                         s_q, desc->heads_q, desc->d_v, WARPGROUP_ROWS};
+                         s_q, desc->heads_q, desc->d_v, ATTN_SM90_WARPGROUP_M};
     const attn_kernel_config_t *const config = &cuda->choice.config;
     ATTN_FORWARD_ERROR(encode(cuda->gpu, config, &q, &params->q_map, &params->q));
     ATTN_FORWARD_ERROR(encode(cuda->gpu, config, &k, &params->k_map, &params->k));
@@ -396,15 +369,15 @@ static attn_status_t encode_operands(const attn_cuda_plan_t *cuda, const attn_de
 
 static attn_gpu_tiles_t tiles_of(const attn_desc_t *desc, const attn_kernel_config_t *config)
 {
-    const int64_t rows = smaller(desc->s_q, rows_q(desc));
+    const int64_t rows = attn_smaller(desc->s_q, rows_q(desc));
     attn_gpu_tiles_t tiles = {
-        .m_tiles = (int32_t)((rows + config->tile_m - 1) / config->tile_m),
+        .m_tiles = (int32_t)attn_ceil_div(rows, config->tile_m),
         .bh = (int32_t)(desc->batch * desc->heads_q),
     };
     // Without a mask all tiles are alike: a K/V head at a time.
     const int64_t heads =
         config->mask & ATTN_KERNEL_MASK_UPPER ? SECTION_HEADS : desc->heads_q / desc->heads_kv;
-    tiles.section_heads = (int32_t)smaller(heads, tiles.bh);
+    tiles.section_heads = (int32_t)attn_smaller(heads, tiles.bh);
     tiles.count = (uint32_t)tiles.m_tiles * (uint32_t)tiles.bh;
     return tiles;
 }
@@ -421,8 +394,8 @@ static attn_status_t forward_run(const attn_cuda_plan_t *cuda, const attn_desc_t
         .d_qk = (int32_t)desc->d_qk,
         .d_v = (int32_t)desc->d_v,
         .batch = (int32_t)desc->batch,
-        .s_q = (int32_t)smaller(desc->s_q, rows_q(desc)),
-        .s_kv = (int32_t)smaller(desc->s_kv, rows_kv(desc)),
+        .s_q = (int32_t)attn_smaller(desc->s_q, rows_q(desc)),
+        .s_kv = (int32_t)attn_smaller(desc->s_kv, rows_kv(desc)),
         .heads_q = (int32_t)desc->heads_q,
         .group = (int32_t)(desc->heads_q / desc->heads_kv),
         .total_q = (int32_t)rows_q(desc),
@@ -433,8 +406,8 @@ static attn_status_t forward_run(const attn_cuda_plan_t *cuda, const attn_desc_t
         .leftpad_kv = desc->has_leftpad_kv ? args->leftpad_kv : NULL,
         .scale = desc->scale,
         .align_top_left = desc->align == ATTN_ALIGN_TOP_LEFT,
-        .window_left = (int32_t)smaller(desc->window_left, LENGTH_MAX),
-        .window_right = (int32_t)smaller(desc->window_right, LENGTH_MAX),
+        .window_left = (int32_t)attn_smaller(desc->window_left, LENGTH_MAX),
+        .window_right = (int32_t)attn_smaller(desc->window_right, LENGTH_MAX),
         .sink = desc->has_sink ? args->sink : NULL,
         .tiles = tiles_of(desc, config),
     };
@@ -446,7 +419,8 @@ static attn_status_t forward_run(const attn_cuda_plan_t *cuda, const attn_desc_t
         ATTN_FORWARD_ERROR(attn_gpu_clear(cuda->gpu, workspace, COUNTER_BYTES / 4, stream));
     }
     const attn_gpu_grid_t grid = {.ctas = {ctas, 1, 1},
-                                  .threads = (uint32_t)(config->warpgroups + 1) * WARPGROUP_THREADS,
+                                  .threads = (uint32_t)(config->warpgroups + 1) *
+                                             ATTN_SM90_WARPGROUP_THREADS,
                                   .shared_bytes = (uint32_t)forward_shared_bytes(config)};
     return attn_gpu_launch(cuda->gpu, cuda->kernel, &grid, &params, stream);
 }

@@ -13,14 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda_memory.h"
+#include "gpu_copy.h"
 #include "test_problem.h"
 
 enum { PROBLEMS = 150, COPIES_MAX = 32, WHY_BYTES = 512 };
 
 typedef struct copy {
     const guard_buffer_t *host;
-    cuda_memory_t device;
+    gpu_copy_t device;
 } copy_t;
 
 typedef struct copies {
@@ -36,7 +36,7 @@ static void *on_device(copies_t *copies, const guard_buffer_t *buffer, const voi
     }
     copy_t *const copy = &copies->list[copies->count++];
     copy->host = buffer;
-    copy->device = cuda_memory_copy(buffer->data, buffer->bytes);
+    copy->device = gpu_copy_create(buffer->data, buffer->bytes);
     return copy->device.data + ((const unsigned char *)pointer - buffer->data);
 }
 
@@ -67,15 +67,14 @@ static void fetch(copies_t *copies)
 {
     for (int i = 0; i < copies->count; i++) {
         copy_t *const copy = &copies->list[i];
-        assert_true(cuda_memory_fetch(&copy->device, copy->host->data, copy->host->bytes));
-        cuda_memory_free(&copy->device);
+        assert_true(gpu_copy_fetch(&copy->device, copy->host->data));
+        gpu_copy_destroy(&copy->device);
     }
 }
 
 // Twice, and the bits must be the same.
 static void run(const problem_t *p, results_t *results)
 {
-    char why[WHY_BYTES];
     attn_desc_t desc = p->desc;
     desc.backend = ATTN_BACKEND_CUDA;
     attn_plan_t *plan;
@@ -83,7 +82,7 @@ static void run(const problem_t *p, results_t *results)
         fail_msg("%s", attn_last_error());
     }
     const size_t bytes = attn_plan_workspace_bytes(plan);
-    cuda_memory_t workspace = cuda_memory_copy(NULL, bytes);
+    gpu_copy_t workspace = gpu_copy_create(NULL, bytes);
     results_t first = results_create(p, &p->full);
     *results = results_create(p, &p->full);
     for (int i = 0; i < 2; i++) {
@@ -92,13 +91,13 @@ static void run(const problem_t *p, results_t *results)
         if (attn_forward(plan, &args, workspace.data, bytes, NULL) != ATTN_OK) {
             fail_msg("%s: %s", attn_plan_kernel_name(plan), attn_last_error());
         }
-        assert_true(cuda_memory_wait(why, sizeof(why)));
+        gpu_copy_wait();
         fetch(&copies);
     }
     assert_true(operand_equal_bits(&first.o, &results->o));
     assert_true(operand_equal_bits(&first.lse, &results->lse));
     results_destroy(&first);
-    cuda_memory_free(&workspace);
+    gpu_copy_destroy(&workspace);
     attn_plan_destroy(plan);
 }
 
@@ -163,7 +162,6 @@ static void test_drawn(void **state)
 
 int main(void)
 {
-    char why[WHY_BYTES];
     attn_desc_t desc;
     attn_desc_init(&desc, ATTN_BF16);
     attn_desc_set_shape(&desc, 1, 64, 64, 1, 1, 64);
@@ -172,10 +170,7 @@ int main(void)
         print_message("skipped: %s\n", attn_last_error());
         return 77;
     }
-    if (!cuda_memory_open(why, sizeof(why))) {
-        print_error("%s\n", why);
-        return 1;
-    }
+    gpu_copy_open();
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_drawn)};
     return cmocka_run_group_tests_name("gpu_forward", tests, NULL, NULL);
 }

@@ -41,6 +41,16 @@ static void check_case(struct forward_case given)
     free_data(&data);
 }
 
+// The host asks for the memory that the kernel lays out.
+static void test_shared_bytes(void **state)
+{
+    (void)state;
+    assert_int_equal(FORWARD_SMEM_BYTES,
+                     WARPGROUPS * attn_sm90_qo_bytes(D_QK, D_V, ATTN_CFG_SEPARATE_O) +
+                         STAGES * attn_sm90_kv_bytes(D_QK, D_V, BLOCK_N) +
+                         attn_sm90_barrier_bytes(STAGES));
+}
+
 static void test_full(void **state)
 {
     (void)state;
@@ -206,6 +216,7 @@ static void test_narrow_head(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shared_bytes),
         cmocka_unit_test(test_full),
         cmocka_unit_test(test_rescaling),
         cmocka_unit_test(test_gqa_and_sink),
