@@ -254,6 +254,11 @@ int main(int argc, char **argv)
 {
     enum { THREADS_MAX = 64 };
     const attn_nvrtc_t *nvrtc;
+    // A kernel that was kept has no compiler's words to judge, and the user's folder is the user's.
+    if (setenv("ATTN_CACHE", "off", 1) != 0 || unsetenv("ATTN_PACK") != 0) {
+        perror("gate_rows");
+        return 1;
+    }
     if (attn_nvrtc_get(&nvrtc) != ATTN_OK) {
         printf("gate: skipped: %s\n", attn_last_error());
         return 77;
