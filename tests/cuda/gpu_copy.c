@@ -7,12 +7,12 @@
 
 enum { GUARD_BYTES = 1024, GUARD_VALUE = 0xa5 };
 
-void gpu_copy_open(void)
+void gpu_copy_open(int device)
 {
     cu_context context = NULL;
     gpu_load();
     GPU(init(0));
-    GPU(retain(&context, 0));
+    GPU(retain(&context, device));
     GPU(set_current(context));
 }
 
@@ -46,7 +46,7 @@ static bool is_guard(gpu_pointer address)
 
 bool gpu_copy_fetch(const gpu_copy_t *copy, void *host)
 {
-    if (copy->bytes > 0) {
+    if (copy->bytes > 0 && host != NULL) {
         GPU(to_host(host, (gpu_pointer)(uintptr_t)copy->data, copy->bytes));
     }
     return is_guard(whole_of(copy)) && is_guard(whole_of(copy) + GUARD_BYTES + copy->bytes);

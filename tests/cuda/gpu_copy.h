@@ -10,12 +10,12 @@ typedef struct gpu_copy {
     size_t bytes;
 } gpu_copy_t;
 
-// Loads the driver and makes the first GPU's primary context current. This and the others end the
+// Loads the driver and makes this GPU's primary context current. This and the others end the
 // process where the driver fails.
-void gpu_copy_open(void);
+void gpu_copy_open(int device);
 // Garbage if host is NULL.
 gpu_copy_t gpu_copy_create(const void *host, size_t bytes);
-// Copies back. false if a guard band was written to.
+// Copies back, unless host is NULL. false if a guard band was written to.
 bool gpu_copy_fetch(const gpu_copy_t *copy, void *host);
 void gpu_copy_destroy(gpu_copy_t *copy);
 // Until the GPU has done all that it was given.

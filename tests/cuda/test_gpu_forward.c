@@ -1,8 +1,5 @@
 // The forward pass on a GPU against fp64, by the tolerance rule: problems drawn from all that the
 // kernels have. Says so and exits with 77 where there is no GPU that has one.
-//
-// The test problems' operands lie in host memory; a run here gets copies of them in device memory,
-// with a guard band behind each, and the results are copied back.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,64 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu_copy.h"
-#include "test_problem.h"
+#include "gpu_problem.h"
 
-enum { PROBLEMS = 150, COPIES_MAX = 32, WHY_BYTES = 512 };
-
-typedef struct copy {
-    const guard_buffer_t *host;
-    gpu_copy_t device;
-} copy_t;
-
-typedef struct copies {
-    copy_t list[COPIES_MAX];
-    int count;
-} copies_t;
-
-// The pointer into a copy of the buffer; NULL if it is not used.
-static void *on_device(copies_t *copies, const guard_buffer_t *buffer, const void *pointer)
-{
-    if (buffer->memory == NULL || pointer == NULL) {
-        return NULL;
-    }
-    copy_t *const copy = &copies->list[copies->count++];
-    copy->host = buffer;
-    copy->device = gpu_copy_create(buffer->data, buffer->bytes);
-    return copy->device.data + ((const unsigned char *)pointer - buffer->data);
-}
-
-static void *operand_on_device(copies_t *copies, const operand_t *operand)
-{
-    return on_device(copies, &operand->buffer, operand_data(operand));
-}
-
-static attn_forward_args_t device_args(copies_t *copies, const problem_t *p, const results_t *r)
-{
-    attn_forward_args_t args;
-    attn_forward_args_init(&args);
-    args.q = operand_on_device(copies, &p->q);
-    args.k = operand_on_device(copies, &p->k);
-    args.v = operand_on_device(copies, &p->v);
-    args.o = operand_on_device(copies, &r->o);
-    args.lse = operand_on_device(copies, &r->lse);
-    args.sink = operand_on_device(copies, &p->sink);
-    args.cu_seqlens_q = on_device(copies, &p->cu_seqlens_q, p->cu_seqlens_q.data);
-    args.cu_seqlens_kv = on_device(copies, &p->cu_seqlens_kv, p->cu_seqlens_kv.data);
-    args.seqused_q = on_device(copies, &p->seqused_q, p->seqused_q.data);
-    args.seqused_kv = on_device(copies, &p->seqused_kv, p->seqused_kv.data);
-    args.leftpad_kv = on_device(copies, &p->leftpad_kv, p->leftpad_kv.data);
-    return args;
-}
-
-static void fetch(copies_t *copies)
-{
-    for (int i = 0; i < copies->count; i++) {
-        copy_t *const copy = &copies->list[i];
-        assert_true(gpu_copy_fetch(&copy->device, copy->host->data));
-        gpu_copy_destroy(&copy->device);
-    }
-}
+enum { PROBLEMS = 150, WHY_BYTES = 512 };
 
 // Twice, and the bits must be the same.
 static void run(const problem_t *p, results_t *results)
@@ -86,13 +28,13 @@ static void run(const problem_t *p, results_t *results)
     results_t first = results_create(p, &p->full);
     *results = results_create(p, &p->full);
     for (int i = 0; i < 2; i++) {
-        copies_t copies = {.count = 0};
-        const attn_forward_args_t args = device_args(&copies, p, i == 0 ? &first : results);
-        if (attn_forward(plan, &args, workspace.data, bytes, NULL) != ATTN_OK) {
+        gpu_problem_t gpu = gpu_problem_create(p, i == 0 ? &first : results);
+        if (attn_forward(plan, &gpu.forward, workspace.data, bytes, NULL) != ATTN_OK) {
             fail_msg("%s: %s", attn_plan_kernel_name(plan), attn_last_error());
         }
         gpu_copy_wait();
-        fetch(&copies);
+        assert_true(gpu_problem_fetch(&gpu));
+        gpu_problem_destroy(&gpu);
     }
     assert_true(operand_equal_bits(&first.o, &results->o));
     assert_true(operand_equal_bits(&first.lse, &results->lse));
@@ -170,7 +112,7 @@ int main(void)
         print_message("skipped: %s\n", attn_last_error());
         return 77;
     }
-    gpu_copy_open();
+    gpu_copy_open(0);
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_drawn)};
     return cmocka_run_group_tests_name("gpu_forward", tests, NULL, NULL);
 }

@@ -1,0 +1,117 @@
+// Test problems on a GPU: see gpu_problem.h.
+#include "gpu_problem.h"
+
+#include <stdlib.h>
+
+static void copy_buffer(gpu_problem_t *gpu, const guard_buffer_t *buffer, bool is_result)
+{
+    if (buffer->memory == NULL) {
+        return;
+    }
+    if (gpu->count == GPU_PROBLEM_COPIES) {
+        abort();
+    }
+    gpu->copies[gpu->count++] =
+        (gpu_problem_copy_t){buffer, gpu_copy_create(buffer->data, buffer->bytes), is_result};
+}
+
+static void copy_all(gpu_problem_t *gpu, const problem_t *p, const results_t *r)
+{
+    const operand_t *const inputs[] = {&p->q,    &p->k,         &p->v,         &p->do_,
+                                       &p->dlse, &p->mask,      &p->bias,      &p->alibi,
+                                       &p->sink, &p->q_descale, &p->k_descale, &p->v_descale};
+    const operand_t *const results[] = {&r->o,  &r->lse,   &r->dq,   &r->dk,
+                                        &r->dv, &r->dsink, &r->dbias};
+    const guard_buffer_t *const lists[] = {
+        &p->cu_seqlens_q, &p->cu_seqlens_kv, &p->seqused_q,   &p->seqused_kv,  &p->leftpad_kv,
+        &p->kv_batch_idx, &p->page_table,    &p->block_count, &p->block_index, &p->dropout_state};
+    for (size_t i = 0; i < sizeof(inputs) / sizeof(inputs[0]); i++) {
+        copy_buffer(gpu, &inputs[i]->buffer, false);
+    }
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        copy_buffer(gpu, lists[i], false);
+    }
+    for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++) {
+        copy_buffer(gpu, &results[i]->buffer, true);
+    }
+}
+
+// Where the copy has what the host pointer points to. Guard bands keep one buffer's end from being
+// another one's beginning.
+static void *on_device(const gpu_problem_t *gpu, const void *host)
+{
+    const uintptr_t at = (uintptr_t)host;
+    for (int i = 0; i < gpu->count && host != NULL; i++) {
+        const uintptr_t begin = (uintptr_t)gpu->copies[i].host->data;
+        if (at >= begin && at <= begin + gpu->copies[i].host->bytes) {
+            return gpu->copies[i].device.data + (at - begin);
+        }
+    }
+    return NULL;
+}
+
+static void translate_forward(const gpu_problem_t *gpu, attn_forward_args_t *args)
+{
+    args->q = on_device(gpu, args->q);
+    args->k = on_device(gpu, args->k);
+    args->v = on_device(gpu, args->v);
+    args->o = on_device(gpu, args->o);
+    args->lse = on_device(gpu, args->lse);
+    args->cu_seqlens_q = on_device(gpu, args->cu_seqlens_q);
+    args->cu_seqlens_kv = on_device(gpu, args->cu_seqlens_kv);
+    args->seqused_q = on_device(gpu, args->seqused_q);
+    args->seqused_kv = on_device(gpu, args->seqused_kv);
+    args->leftpad_kv = on_device(gpu, args->leftpad_kv);
+    args->kv_batch_idx = on_device(gpu, args->kv_batch_idx);
+    args->page_table = on_device(gpu, args->page_table);
+    args->mask = on_device(gpu, args->mask);
+    args->bias = on_device(gpu, args->bias);
+    args->alibi_slopes = on_device(gpu, args->alibi_slopes);
+    args->sink = on_device(gpu, args->sink);
+    args->block_count = on_device(gpu, args->block_count);
+    args->block_index = on_device(gpu, args->block_index);
+    args->dropout_state = on_device(gpu, args->dropout_state);
+    args->q_descale = on_device(gpu, args->q_descale);
+    args->k_descale = on_device(gpu, args->k_descale);
+    args->v_descale = on_device(gpu, args->v_descale);
+}
+
+static void translate_backward(const gpu_problem_t *gpu, attn_backward_args_t *args)
+{
+    translate_forward(gpu, &args->in);
+    args->do_ = on_device(gpu, args->do_);
+    args->dlse = on_device(gpu, args->dlse);
+    args->dq = on_device(gpu, args->dq);
+    args->dk = on_device(gpu, args->dk);
+    args->dv = on_device(gpu, args->dv);
+    args->dsink = on_device(gpu, args->dsink);
+    args->dbias = on_device(gpu, args->dbias);
+}
+
+gpu_problem_t gpu_problem_create(const problem_t *problem, const results_t *results)
+{
+    gpu_problem_t gpu = {.forward = problem_forward_args(problem, results),
+                         .backward = problem_backward_args(problem, results)};
+    copy_all(&gpu, problem, results);
+    translate_forward(&gpu, &gpu.forward);
+    translate_backward(&gpu, &gpu.backward);
+    return gpu;
+}
+
+bool gpu_problem_fetch(const gpu_problem_t *gpu)
+{
+    bool is_intact = true;
+    for (int i = 0; i < gpu->count; i++) {
+        const gpu_problem_copy_t *const copy = &gpu->copies[i];
+        is_intact &= gpu_copy_fetch(&copy->device, copy->is_result ? copy->host->data : NULL);
+    }
+    return is_intact;
+}
+
+void gpu_problem_destroy(gpu_problem_t *gpu)
+{
+    for (int i = 0; i < gpu->count; i++) {
+        gpu_copy_destroy(&gpu->copies[i].device);
+    }
+    gpu->count = 0;
+}
