@@ -25,13 +25,15 @@ static sweep_t sweep = {.count = 500, .seed = 1, .first = 0};
 static bool holds(const random_problem_t *r, char *why, size_t bytes)
 {
     problem_t *p = problem_create(&r->desc, &r->options);
-    attn_isa_t isas[ATTN_ISA_COUNT];
-    const int count = problem_isas(isas);
+    runner_t runners[ATTN_ISA_COUNT];
+    if (problem_wants_gpu() && !problem_has_gpu_kernel(p, ATTN_BACKWARD)) {
+        p->options.backward = false;
+    }
+    const int count = problem_runners(p, runners);
     bool all = true;
     for (int n = 0; n < count && all; n++) {
-        const runner_t runner = {
-            .backend = ATTN_BACKEND_CPU, .isa = isas[n], .workers = r->workers};
-        all = problem_holds_on(p, &runner, why, bytes);
+        runners[n].workers = r->workers;
+        all = problem_holds_on(p, &runners[n], why, bytes);
     }
     problem_destroy(p);
     return all;
@@ -110,6 +112,9 @@ int main(int argc, char **argv)
     sweep.count = number(argc > 1 ? argv[1] : NULL, "ATTN_PROPERTY_COUNT", sweep.count);
     sweep.seed = number(argc > 2 ? argv[2] : NULL, "ATTN_PROPERTY_SEED", sweep.seed);
     sweep.first = number(argc > 3 ? argv[3] : NULL, "ATTN_PROPERTY_FIRST", sweep.first);
+    if (problem_wants_missing_gpu()) {
+        return 77;
+    }
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_problems)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

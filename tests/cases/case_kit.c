@@ -52,11 +52,12 @@ void case_page_kv(attn_desc_t *desc, int64_t page_size)
 
 // ---------------------------------------------------------------------------------------------
 
-static runner_t best_runner(void)
+// The best instruction set, or the GPU where the tests are to use it and it has a kernel.
+static runner_t best_runner(const problem_t *problem)
 {
-    attn_isa_t isas[ATTN_ISA_COUNT];
-    const int count = problem_isas(isas);
-    return (runner_t){.backend = ATTN_BACKEND_CPU, .isa = isas[count - 1]};
+    runner_t runners[ATTN_ISA_COUNT];
+    const int count = problem_runners(problem, runners);
+    return count > 0 ? runners[count - 1] : (runner_t){.backend = ATTN_BACKEND_CPU};
 }
 
 void case_holds(problem_t *problem)
@@ -67,7 +68,7 @@ void case_holds(problem_t *problem)
 
 void case_holds_on_best(problem_t *problem)
 {
-    const runner_t runner = best_runner();
+    const runner_t runner = best_runner(problem);
     assert_problem_holds_on(problem, &runner);
     problem_destroy(problem);
 }
@@ -79,14 +80,11 @@ void case_desc_holds(const attn_desc_t *desc, const problem_options_t *options)
 
 void case_run_everywhere(const problem_t *problem, case_check_fn check)
 {
-    attn_isa_t isas[ATTN_ISA_COUNT];
-    const int count = problem_isas(isas);
-    for (int n = 0; n <= count; n++) {
-        runner_t runner = {.backend = ATTN_BACKEND_REFERENCE};
-        if (n < count) {
-            runner = (runner_t){.backend = ATTN_BACKEND_CPU, .isa = isas[n]};
-        }
-        results_t results = assert_problem_runs(problem, &runner);
+    runner_t runners[ATTN_ISA_COUNT + 1];
+    int count = problem_runners(problem, runners);
+    runners[count++] = (runner_t){.backend = ATTN_BACKEND_REFERENCE};
+    for (int n = 0; n < count; n++) {
+        results_t results = assert_problem_runs(problem, &runners[n]);
         check(problem, &results);
         results_destroy(&results);
     }
@@ -94,7 +92,7 @@ void case_run_everywhere(const problem_t *problem, case_check_fn check)
 
 results_t case_run(const problem_t *problem)
 {
-    const runner_t runner = best_runner();
+    const runner_t runner = best_runner(problem);
     return assert_problem_runs(problem, &runner);
 }
 
@@ -323,6 +321,9 @@ int case_main_tiers(const char *group, const struct CMUnitTest *tests, int64_t c
     const bool is_slow = argc > 1 && strcmp(argv[1], "slow") == 0;
     const bool is_filter = argc > 1 && !is_slow;
     int failed = 0;
+    if (problem_wants_missing_gpu()) {
+        return 77;
+    }
     if (is_filter) {
         cmocka_set_test_filter(argv[1]);
     }

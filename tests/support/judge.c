@@ -254,17 +254,22 @@ bool problem_judge(problem_t *p, const results_t *r, char *why_out, size_t why_b
     return true;
 }
 
+static const char *runner_name(const runner_t *runner)
+{
+    return runner->backend == ATTN_BACKEND_CUDA ? "cuda" : attn_isa_name(runner->isa);
+}
+
 bool problem_holds_on(problem_t *p, const runner_t *runner, char *why_out, size_t why_bytes)
 {
     results_t results;
     char why[768];
     if (problem_run(p, runner, &results, why, sizeof(why)) != ATTN_OK) {
-        snprintf(why_out, why_bytes, "%s: %s", attn_isa_name(runner->isa), why);
+        snprintf(why_out, why_bytes, "%s: %s", runner_name(runner), why);
         return false;
     }
     const bool holds = problem_judge(p, &results, why, sizeof(why));
     if (!holds) {
-        snprintf(why_out, why_bytes, "%s: %s", attn_isa_name(runner->isa), why);
+        snprintf(why_out, why_bytes, "%s: %s", runner_name(runner), why);
     }
     results_destroy(&results);
     return holds;
@@ -272,11 +277,13 @@ bool problem_holds_on(problem_t *p, const runner_t *runner, char *why_out, size_
 
 bool problem_holds(problem_t *p, char *why_out, size_t why_bytes)
 {
-    attn_isa_t isas[ATTN_ISA_COUNT];
-    const int count = problem_isas(isas);
+    if (problem_wants_gpu() && !problem_has_gpu_kernel(p, ATTN_BACKWARD)) {
+        p->options.backward = false;
+    }
+    runner_t runners[ATTN_ISA_COUNT];
+    const int count = problem_runners(p, runners);
     for (int n = 0; n < count; n++) {
-        const runner_t runner = {.backend = ATTN_BACKEND_CPU, .isa = isas[n]};
-        if (!problem_holds_on(p, &runner, why_out, why_bytes)) {
+        if (!problem_holds_on(p, &runners[n], why_out, why_bytes)) {
             return false;
         }
     }

@@ -4,7 +4,10 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "gpu_problem.h"
 
 typedef struct message {
     char *text;
@@ -136,6 +139,22 @@ attn_status_t problem_run_plans(const problem_t *p, const attn_plan_t *forward,
     return status;
 }
 
+static attn_status_t run_on_gpu(const problem_t *p, const attn_plan_t *forward,
+                                const attn_plan_t *backward, results_t *results_out,
+                                message_t message)
+{
+    *results_out = results_create(p, &p->full);
+    attn_status_t status =
+        gpu_problem_run(p, forward, backward, results_out, message.text, message.bytes);
+    if (status == ATTN_OK && !results_are_clean(p, results_out, message)) {
+        status = ATTN_INTERNAL_ERROR;
+    }
+    if (status != ATTN_OK) {
+        results_destroy(results_out);
+    }
+    return status;
+}
+
 attn_context_t *runner_context(const runner_t *runner)
 {
     attn_context_config_t config;
@@ -168,7 +187,11 @@ attn_status_t problem_run(const problem_t *p, const runner_t *runner, results_t 
         snprintf(why_out, why_bytes, "no plan: %s: %s", attn_status_string(status),
                  attn_last_error());
     } else {
-        status = problem_run_plans(p, forward, backward, &p->full, results_out, why_out, why_bytes);
+        status =
+            runner->backend == ATTN_BACKEND_CUDA
+                ? run_on_gpu(p, forward, backward, results_out, (message_t){why_out, why_bytes})
+                : problem_run_plans(p, forward, backward, &p->full, results_out, why_out,
+                                    why_bytes);
     }
     attn_plan_destroy(backward);
     attn_plan_destroy(forward);
@@ -183,6 +206,60 @@ int problem_isas(attn_isa_t isas_out[ATTN_ISA_COUNT])
         if (attn_isa_available((attn_isa_t)isa)) {
             isas_out[count++] = (attn_isa_t)isa;
         }
+    }
+    return count;
+}
+
+// ---- the GPU instead of the CPU: ATTN_TEST_GPU=1
+
+static int gpu_problems;
+static int gpu_problems_refused;
+
+static void print_gpu_problems(void)
+{
+    printf("on the GPU: %d problems; no kernel for %d\n", gpu_problems, gpu_problems_refused);
+}
+
+bool problem_wants_gpu(void)
+{
+    const char *const wanted = getenv("ATTN_TEST_GPU");
+    return wanted != NULL && strcmp(wanted, "1") == 0;
+}
+
+bool problem_wants_missing_gpu(void)
+{
+    attn_gpu_info_t info = {.struct_size = sizeof(info)};
+    const bool is_missing = problem_wants_gpu() && attn_gpu_query(0, &info) != ATTN_OK;
+    if (is_missing) {
+        printf("skipped: %s\n", attn_last_error());
+    }
+    return is_missing;
+}
+
+bool problem_has_gpu_kernel(const problem_t *p, attn_op_t op)
+{
+    attn_desc_t desc = p->desc;
+    desc.backend = ATTN_BACKEND_CUDA;
+    return attn_supports(NULL, &desc, op) == ATTN_OK;
+}
+
+int problem_runners(const problem_t *p, runner_t runners_out[ATTN_ISA_COUNT])
+{
+    if (problem_wants_gpu()) {
+        if (gpu_problems + gpu_problems_refused == 0) {
+            (void)atexit(print_gpu_problems);
+        }
+        const bool is_able = problem_has_gpu_kernel(p, ATTN_FORWARD) &&
+                             (!p->options.backward || problem_has_gpu_kernel(p, ATTN_BACKWARD));
+        gpu_problems += is_able;
+        gpu_problems_refused += !is_able;
+        runners_out[0] = (runner_t){.backend = ATTN_BACKEND_CUDA};
+        return is_able;
+    }
+    attn_isa_t isas[ATTN_ISA_COUNT];
+    const int count = problem_isas(isas);
+    for (int n = 0; n < count; n++) {
+        runners_out[n] = (runner_t){.backend = ATTN_BACKEND_CPU, .isa = isas[n]};
     }
     return count;
 }

@@ -126,11 +126,19 @@ attn_backward_args_t problem_backward_args(const problem_t *problem, const resul
 // ---- Judging: fp64 reference, tolerance 2 x (gradients 3 x) the error of the plain implementation
 // + rounding. true if all is right; else why_out says which element of which result is wrong.
 bool problem_judge(problem_t *problem, const results_t *results, char *why_out, size_t why_bytes);
-// Runs and judges one runner, or all instruction sets that this machine has.
+// Runs and judges one runner, or all of problem_runners; a GPU that can do only the forward pass
+// is judged on that.
 bool problem_holds_on(problem_t *problem, const runner_t *runner, char *why_out, size_t why_bytes);
 bool problem_holds(problem_t *problem, char *why_out, size_t why_bytes);
 // The instruction sets of this machine, lowest first; returns how many.
 int problem_isas(attn_isa_t isas_out[ATTN_ISA_COUNT]);
+// What a problem is to be judged on: every instruction set of the CPU; with ATTN_TEST_GPU=1 in the
+// environment the first GPU instead, or nothing where it has no kernel for the problem.
+int problem_runners(const problem_t *problem, runner_t runners_out[ATTN_ISA_COUNT]);
+bool problem_wants_gpu(void);
+// Says so if there is none: such a test is skipped.
+bool problem_wants_missing_gpu(void);
+bool problem_has_gpu_kernel(const problem_t *problem, attn_op_t op);
 
 // Makes truth, eager and magnitudes. Needs the inputs final. false: the reference refused.
 bool problem_truth(problem_t *problem, char *why_out, size_t why_bytes);

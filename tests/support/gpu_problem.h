@@ -24,8 +24,16 @@ typedef struct gpu_problem {
 
 // In the current context. Problem and results must outlive it.
 gpu_problem_t gpu_problem_create(const problem_t *problem, const results_t *results);
+// Gives the copies, where they are, the contents of another problem of the same descriptor.
+void gpu_problem_load(gpu_problem_t *gpu, const problem_t *problem, const results_t *results);
 // Copies the results back. false if anything wrote to a guard band.
 bool gpu_problem_fetch(const gpu_problem_t *gpu);
 void gpu_problem_destroy(gpu_problem_t *gpu);
+
+// Runs plans of the first GPU, forward twice: the bits must be the same. backward may be NULL.
+// results_out comes from results_create. On failure why_out has the reason.
+attn_status_t gpu_problem_run(const problem_t *problem, const attn_plan_t *forward,
+                              const attn_plan_t *backward, results_t *results_out, char *why_out,
+                              size_t why_bytes);
 
 #endif

@@ -15,6 +15,8 @@ typedef struct gpu_copy {
 void gpu_copy_open(int device);
 // Garbage if host is NULL.
 gpu_copy_t gpu_copy_create(const void *host, size_t bytes);
+// Copies the contents anew.
+void gpu_copy_load(const gpu_copy_t *copy, const void *host);
 // Copies back, unless host is NULL. false if a guard band was written to.
 bool gpu_copy_fetch(const gpu_copy_t *copy, void *host);
 void gpu_copy_destroy(gpu_copy_t *copy);

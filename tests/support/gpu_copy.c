@@ -21,15 +21,23 @@ static gpu_pointer whole_of(const gpu_copy_t *copy)
     return (gpu_pointer)(uintptr_t)copy->data - GUARD_BYTES;
 }
 
+void gpu_copy_load(const gpu_copy_t *copy, const void *host)
+{
+    if (copy->bytes > 0) {
+        GPU(to_device((gpu_pointer)(uintptr_t)copy->data, host, copy->bytes));
+    }
+}
+
 gpu_copy_t gpu_copy_create(const void *host, size_t bytes)
 {
     gpu_pointer address = 0;
     GPU(alloc(&address, bytes + 2 * GUARD_BYTES));
     GPU(fill(address, GUARD_VALUE, bytes + 2 * GUARD_BYTES));
-    if (host != NULL && bytes > 0) {
-        GPU(to_device(address + GUARD_BYTES, host, bytes));
+    const gpu_copy_t copy = {(unsigned char *)(uintptr_t)address + GUARD_BYTES, bytes};
+    if (host != NULL) {
+        gpu_copy_load(&copy, host);
     }
-    return (gpu_copy_t){(unsigned char *)(uintptr_t)address + GUARD_BYTES, bytes};
+    return copy;
 }
 
 static bool is_guard(gpu_pointer address)

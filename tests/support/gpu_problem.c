@@ -1,6 +1,7 @@
 // Test problems on a GPU: see gpu_problem.h.
 #include "gpu_problem.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static void copy_buffer(gpu_problem_t *gpu, const guard_buffer_t *buffer, bool is_result)
@@ -98,6 +99,16 @@ gpu_problem_t gpu_problem_create(const problem_t *problem, const results_t *resu
     return gpu;
 }
 
+void gpu_problem_load(gpu_problem_t *gpu, const problem_t *problem, const results_t *results)
+{
+    gpu_problem_t other = gpu_problem_create(problem, results);
+    for (int i = 0; i < gpu->count; i++) {
+        gpu->copies[i].host = other.copies[i].host;
+        gpu_copy_load(&gpu->copies[i].device, other.copies[i].host->data);
+    }
+    gpu_problem_destroy(&other);
+}
+
 bool gpu_problem_fetch(const gpu_problem_t *gpu)
 {
     bool is_intact = true;
@@ -114,4 +125,55 @@ void gpu_problem_destroy(gpu_problem_t *gpu)
         gpu_copy_destroy(&gpu->copies[i].device);
     }
     gpu->count = 0;
+}
+
+static attn_status_t run_pass(const problem_t *p, const attn_plan_t *plan, bool is_backward,
+                              const results_t *results, char *why, size_t why_bytes)
+{
+    gpu_problem_t gpu = gpu_problem_create(p, results);
+    gpu_copy_t workspace = gpu_copy_create(NULL, attn_plan_workspace_bytes(plan));
+    attn_status_t status =
+        is_backward ? attn_backward(plan, &gpu.backward, workspace.data, workspace.bytes, NULL)
+                    : attn_forward(plan, &gpu.forward, workspace.data, workspace.bytes, NULL);
+    gpu_copy_wait();
+    if (status != ATTN_OK) {
+        (void)snprintf(why, why_bytes, "%s: %s: %s", attn_plan_kernel_name(plan),
+                       attn_status_string(status), attn_last_error());
+    } else if (!gpu_problem_fetch(&gpu) || !gpu_copy_fetch(&workspace, NULL)) {
+        status = ATTN_INTERNAL_ERROR;
+        (void)snprintf(why, why_bytes, "%s: wrote outside its memory", attn_plan_kernel_name(plan));
+    }
+    gpu_copy_destroy(&workspace);
+    gpu_problem_destroy(&gpu);
+    return status;
+}
+
+static attn_status_t repeat_forward(const problem_t *p, const attn_plan_t *plan,
+                                    const results_t *results, char *why, size_t why_bytes)
+{
+    results_t again = results_create(p, &p->full);
+    attn_status_t status = run_pass(p, plan, false, &again, why, why_bytes);
+    if (status == ATTN_OK && !(operand_equal_bits(&again.o, &results->o) &&
+                               operand_equal_bits(&again.lse, &results->lse))) {
+        status = ATTN_INTERNAL_ERROR;
+        (void)snprintf(why, why_bytes, "%s: other bits at the second run",
+                       attn_plan_kernel_name(plan));
+    }
+    results_destroy(&again);
+    return status;
+}
+
+attn_status_t gpu_problem_run(const problem_t *p, const attn_plan_t *forward,
+                              const attn_plan_t *backward, results_t *results_out, char *why_out,
+                              size_t why_bytes)
+{
+    gpu_copy_open(0);
+    attn_status_t status = run_pass(p, forward, false, results_out, why_out, why_bytes);
+    if (status == ATTN_OK) {
+        status = repeat_forward(p, forward, results_out, why_out, why_bytes);
+    }
+    if (status == ATTN_OK && backward != NULL) {
+        status = run_pass(p, backward, true, results_out, why_out, why_bytes);
+    }
+    return status;
 }
