@@ -18,7 +18,8 @@ static int row_fits(const attn_tuning_row_t *row, const attn_desc_t *desc,
     const int32_t d = config->d_qk > config->d_v ? config->d_qk : config->d_v;
     const int32_t mask = config->mask != 0 ? 1 : 2;
     return (row->arch == 0 || row->arch == config->arch) && (row->d_max == 0 || d <= row->d_max) &&
-           (row->mask == 0 || row->mask == mask) && (row->s_max == 0 || desc->s_q <= row->s_max);
+           (row->mask == 0 || row->mask == mask) &&
+           (row->s_max == 0 || (desc->s_q <= row->s_max && !desc->batch_invariant));
 }
 
 const attn_tuning_row_t *attn_kernel_best(const attn_kernel_family_t *family,

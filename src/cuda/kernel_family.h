@@ -16,7 +16,7 @@ typedef struct attn_tuning_row {
     int32_t arch;
     int32_t d_max; // largest head dim
     int32_t mask;  // 1: with a mask, 2: without one
-    int32_t s_max; // longest sequence of queries
+    int32_t s_max; // longest sequence of queries; such a row is not for a batch-invariant plan
     // What it sets.
     int32_t tile_m;
     int32_t tile_n;

@@ -67,6 +67,7 @@ void case_lse_is(const results_t *results, int64_t b, int64_t h, int64_t s, doub
 // o exactly 0, lse -inf, and dq exactly 0 if there is one.
 void case_row_is_empty(const results_t *results, int64_t b, int64_t s, int64_t h);
 void case_same_bits(const operand_t *x, const operand_t *y);
+// Of two runs on a GPU, or of two on the CPU.
 void case_same_result_bits(const results_t *x, const results_t *y);
 // Largest |x - y| over all elements; NaN if one is NaN where the other is not.
 double case_distance(const operand_t *x, const operand_t *y);

@@ -141,8 +141,7 @@ static void check_dirty_splits(int64_t page_size, int splits, uint64_t seed)
     case_all_finite(&first.o);
     for (int n = 0; n < 5; n++) {
         results_t again = case_run(p);
-        case_same_bits(&first.o, &again.o);
-        case_same_bits(&first.lse, &again.lse);
+        case_same_result_bits(&first, &again);
         results_destroy(&again);
     }
     assert_judged(p, &first, "splits", splits);
@@ -291,8 +290,7 @@ static void c065_allocated_length_does_not_matter(void **state)
             continue;
         }
         if (n % 2 == 0) {
-            case_same_bits(&expected.o, &r.o);
-            case_same_bits(&expected.lse, &r.lse);
+            case_same_result_bits(&expected, &r);
         }
         results_destroy(&r);
     }
@@ -400,8 +398,7 @@ static void c070_page_sizes_agree(void **state)
             }
         }
         results_t r = case_run(other);
-        case_same_bits(&dense.o, &r.o);
-        case_same_bits(&dense.lse, &r.lse);
+        case_same_result_bits(&dense, &r);
         results_destroy(&r);
         problem_destroy(other);
     }

@@ -308,8 +308,7 @@ static void c019_window_is_logical_not_physical(void **state)
         problem_t *paged = problem_create(&desc, OPTIONS(.seed = 19, .page_table = table));
         fill_logical(paged);
         results_t r = case_run(paged);
-        case_same_bits(&expected.o, &r.o);
-        case_same_bits(&expected.lse, &r.lse);
+        case_same_result_bits(&expected, &r);
         results_destroy(&r);
         problem_destroy(paged);
     }

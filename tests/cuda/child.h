@@ -4,6 +4,7 @@
 #define ATTN_TESTS_CUDA_CHILD_H
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -36,6 +37,15 @@
         }                                                                                          \
     } while (0)
 
+// cmocka catches these to fail a test and go on with the next one, in the child too.
+static inline void die_of_faults(void)
+{
+    const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+        (void)signal(faults[i], SIG_DFL);
+    }
+}
+
 // Runs body in a child with these variables set ("NAME=VALUE", NULL at the end).
 static inline void in_child(void (*body)(void), const char *const *variables)
 {
@@ -43,6 +53,7 @@ static inline void in_child(void (*body)(void), const char *const *variables)
     const pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
+        die_of_faults();
         for (size_t i = 0; variables[i] != NULL; i++) {
             (void)putenv((char *)(uintptr_t)variables[i]);
         }

@@ -46,20 +46,20 @@ static problem_t *problem_of(const attn_desc_t *gpu_desc, const problem_options_
     return problem_create(&desc, options);
 }
 
-static struct use use_create(const attn_desc_t *desc, const problem_options_t *options)
+// The copies remember where the results lie: a use stays where it is made.
+static void use_create(struct use *use, const attn_desc_t *desc, const problem_options_t *options)
 {
-    struct use use = {.problem = problem_of(desc, options)};
-    use.results = results_create(use.problem, &use.problem->full);
-    use.gpu = gpu_problem_create(use.problem, &use.results);
-    CHILD_CHECK(attn_plan_create(NULL, desc, ATTN_FORWARD, &use.plan) == ATTN_OK);
-    use.workspace = gpu_copy_create(NULL, attn_plan_workspace_bytes(use.plan));
-    return use;
+    use->problem = problem_of(desc, options);
+    use->results = results_create(use->problem, &use->problem->full);
+    use->gpu = gpu_problem_create(use->problem, &use->results);
+    CHILD_CHECK(attn_plan_create(NULL, desc, ATTN_FORWARD, &use->plan) == ATTN_OK);
+    use->workspace = gpu_copy_create(NULL, attn_plan_workspace_bytes(use->plan));
 }
 
-static void use_run(const struct use *use, cu_stream stream)
+static void use_run(const struct use *use, const attn_plan_t *plan, cu_stream stream)
 {
-    CHILD_CHECK(attn_forward(use->plan, &use->gpu.forward, use->workspace.data,
-                             use->workspace.bytes, stream) == ATTN_OK);
+    CHILD_CHECK(attn_forward(plan, &use->gpu.forward, use->workspace.data, use->workspace.bytes,
+                             stream) == ATTN_OK);
 }
 
 // Once the GPU has done its work.
@@ -94,10 +94,11 @@ static void replays_with_lengths(attn_desc_t desc, const int32_t lengths[][3], i
     gpu_graph graph;
     gpu_graph_exec exec;
     const problem_options_t first = {.seed = 1, .seqused_kv = lengths[0]};
-    struct use use = use_create(&desc, &first);
+    struct use use;
+    use_create(&use, &desc, &first);
     GPU(stream_create(&stream, 1));
     GPU(capture_begin(stream, CAPTURE_GLOBAL));
-    use_run(&use, stream);
+    use_run(&use, use.plan, stream);
     GPU(capture_end(stream, &graph));
     GPU(instantiate(&exec, graph, 0));
     for (int i = 0; i < sets; i++) {
@@ -152,13 +153,11 @@ static void runs_in_streams(void)
         const attn_desc_t desc = decoder(i < 2 ? ATTN_BF16 : ATTN_F16, 0);
         const problem_options_t options = {.seed = 10 + (uint64_t)i};
         GPU(stream_create(&streams[i], 1));
-        uses[i] = use_create(&desc, &options);
+        use_create(&uses[i], &desc, &options);
     }
     for (int round = 0; round < ROUNDS; round++) {
         for (int i = 0; i < STREAMS; i++) {
-            struct use use = uses[i];
-            use.plan = uses[i < 2 ? 0 : i].plan;
-            use_run(&use, streams[i]);
+            use_run(&uses[i], uses[i < 2 ? 0 : i].plan, streams[i]);
         }
     }
     for (int i = 0; i < STREAMS; i++) {
@@ -188,13 +187,13 @@ static void runs_on_all(void)
         const attn_desc_t desc = decoder(count % 2 ? ATTN_F16 : ATTN_BF16, count);
         const problem_options_t options = {.seed = 20 + (uint64_t)count};
         GPU(stream_create(&streams[count], 1));
-        uses[count] = use_create(&desc, &options);
+        use_create(&uses[count], &desc, &options);
         count++;
     }
     for (int round = 0; round < ROUNDS; round++) {
         for (int i = 0; i < count; i++) {
             gpu_copy_open((i + 1) % count);
-            use_run(&uses[i], streams[i]);
+            use_run(&uses[i], uses[i].plan, streams[i]);
         }
     }
     for (int i = 0; i < count; i++) {
@@ -238,8 +237,9 @@ static void plans_without_memory(void)
         GPU(free(blocks[i]));
     }
     const problem_options_t options = {.seed = 30};
-    struct use use = use_create(&desc, &options);
-    use_run(&use, NULL);
+    struct use use;
+    use_create(&use, &desc, &options);
+    use_run(&use, use.plan, NULL);
     gpu_copy_wait();
     use_judge(&use);
     use_destroy(&use);
@@ -260,8 +260,9 @@ static void plans_and_runs(void)
     gpu_copy_open(0);
     const attn_desc_t desc = decoder(ATTN_BF16, 0);
     const problem_options_t options = {.seed = 40};
-    struct use use = use_create(&desc, &options);
-    use_run(&use, NULL);
+    struct use use;
+    use_create(&use, &desc, &options);
+    use_run(&use, use.plan, NULL);
     gpu_copy_wait();
     use_judge(&use);
     use_destroy(&use);

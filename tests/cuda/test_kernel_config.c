@@ -151,10 +151,13 @@ static void test_best(void **state)
                                        .d_qk = cases[i].d_qk,
                                        .d_v = cases[i].d_v,
                                        .mask = cases[i].mask};
-        const attn_desc_t desc = {.s_q = cases[i].s_q};
+        attn_desc_t desc = {.s_q = cases[i].s_q};
         const attn_tuning_row_t *row = attn_kernel_best(&family, &desc, &config);
         assert_int_equal(row == NULL ? 0 : row->tile_n, cases[i].want);
         assert_int_equal(config.tile_n, cases[i].want);
+        desc.batch_invariant = 1; // whose bits may not depend on s_q
+        (void)attn_kernel_best(&family, &desc, &config);
+        assert_int_equal(config.tile_n, cases[i].want == 5 ? 2 : cases[i].want);
     }
 }
 

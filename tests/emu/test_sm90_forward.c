@@ -71,6 +71,28 @@ static void test_rescaling(void **state)
         .b = 2, .h_q = 1, .h_kv = 1, .s_q = 70, .s_kv = 700, .amplitude = 6.0f});
 }
 
+// A row's bits do not depend on the rows that share its tile, nor on when those move their anchors.
+static void test_rows_alone(void **state)
+{
+    (void)state;
+    enum { KEPT = 11 };
+    struct forward_case c = whole_case((struct forward_case){
+        .b = 1, .h_q = 1, .h_kv = 1, .s_q = 70, .s_kv = 700, .amplitude = 6.0f});
+    struct forward_data data = make_data(&c);
+    struct emu_result result;
+    assert_int_equal(launch_forward(&c, &data, EMU_LATE, 0, &result), EMU_OK);
+    uint16_t row[D_V];
+    memcpy(row, data.o + (size_t)KEPT * D_V, sizeof row);
+    for (int64_t i = 0; i < c.s_q; i++) {
+        if (i != KEPT) {
+            memset(data.q + i * D_QK, 0, D_QK * sizeof *data.q);
+        }
+    }
+    assert_int_equal(launch_forward(&c, &data, EMU_LATE, 0, &result), EMU_OK);
+    assert_memory_equal(row, data.o + (size_t)KEPT * D_V, sizeof row);
+    free_data(&data);
+}
+
 static void test_gqa_and_sink(void **state)
 {
     (void)state;
@@ -219,6 +241,7 @@ int main(void)
         cmocka_unit_test(test_shared_bytes),
         cmocka_unit_test(test_full),
         cmocka_unit_test(test_rescaling),
+        cmocka_unit_test(test_rows_alone),
         cmocka_unit_test(test_gqa_and_sink),
         cmocka_unit_test(test_one_row_one_key),
         cmocka_unit_test(test_used_lengths),

@@ -18,6 +18,7 @@
 
 #define GUARD_BYTES ((size_t)256)
 #define GUARD_VALUE 0xa5
+#define FILL_VALUE 0xff
 
 static size_t head_bytes(const guard_buffer_t *buffer)
 {
@@ -44,11 +45,6 @@ static void guards_unpoison(const guard_buffer_t *buffer)
 #endif
 }
 
-static unsigned char fill_byte(size_t at)
-{
-    return at % 4 == 3 ? 0x7f : 0xff;
-}
-
 guard_buffer_t guard_buffer_create(size_t bytes, size_t misalign)
 {
     guard_buffer_t buffer = {.bytes = bytes};
@@ -61,9 +57,7 @@ guard_buffer_t guard_buffer_create(size_t bytes, size_t misalign)
     buffer.data = buffer.memory + GUARD_BYTES + misalign;
     memset(buffer.memory, GUARD_VALUE, head_bytes(&buffer));
     memset(buffer.data + bytes, GUARD_VALUE, GUARD_BYTES);
-    for (size_t n = 0; n < bytes; n++) {
-        buffer.data[n] = fill_byte(n);
-    }
+    memset(buffer.data, FILL_VALUE, bytes);
     guards_poison(&buffer);
     return buffer;
 }
@@ -80,7 +74,7 @@ void guard_buffer_destroy(guard_buffer_t *buffer)
 bool guard_buffer_is_fill(const guard_buffer_t *buffer, size_t at, size_t count)
 {
     for (size_t n = at; n < at + count; n++) {
-        if (buffer->data[n] != fill_byte(n)) {
+        if (buffer->data[n] != FILL_VALUE) {
             return false;
         }
     }

@@ -1,6 +1,7 @@
 // Memory with guard bands on both sides: writes outside are found afterwards, and under
-// AddressSanitizer reads outside too, at once. Fresh memory is filled with 0x7fffffff words, a NaN
-// in fp32, fp16 and bf16 that no computation makes, so that what was never written shows.
+// AddressSanitizer reads outside too, at once. Fresh memory is filled with ones, in every
+// floating-point format a NaN that no computation makes (a GPU's is 0x7fff, 0x7fffffff), so that
+// what was never written shows.
 #ifndef ATTN_TEST_GUARD_BUFFER_H
 #define ATTN_TEST_GUARD_BUFFER_H
 

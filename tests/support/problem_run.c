@@ -192,6 +192,7 @@ attn_status_t problem_run(const problem_t *p, const runner_t *runner, results_t 
                 ? run_on_gpu(p, forward, backward, results_out, (message_t){why_out, why_bytes})
                 : problem_run_plans(p, forward, backward, &p->full, results_out, why_out,
                                     why_bytes);
+        results_out->backend = runner->backend;
     }
     attn_plan_destroy(backward);
     attn_plan_destroy(forward);

@@ -40,6 +40,7 @@ typedef struct problem_options {
 
 // Results of a run. Not-used ones have no memory.
 typedef struct results {
+    attn_backend_t backend; // that made them
     operand_t o, lse, dq, dk, dv, dsink, dbias;
 } results_t;
 

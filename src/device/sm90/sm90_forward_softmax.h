@@ -7,7 +7,8 @@
 // score rises more than RESCALE_THRESHOLD above it: weights are then at most 2^8, which 16-bit
 // floats hold as exactly as smaller ones, and the sum uses the same anchor, so the result is exact
 // (FlashAttention-4's conditional rescaling). Whether to look is a vote of the warp over each
-// thread's own maximum: no shuffle where nothing rises.
+// thread's own maximum: no shuffle where nothing rises. Each row moves for its own scores alone, so
+// that its bits do not depend on its neighbours.
 #ifndef ATTN_SM90_FORWARD_SOFTMAX_H
 #define ATTN_SM90_FORWARD_SOFTMAX_H
 
@@ -135,13 +136,15 @@ DEVICE uint32_t move_anchor(const float *s, struct softmax *state, float scale_l
     uint32_t rises = vote_any((fma_f32(max0, scale_log2, -state->anchor[0]) > RESCALE_THRESHOLD) |
                               (fma_f32(max1, scale_log2, -state->anchor[1]) > RESCALE_THRESHOLD));
     if (rises) {
-        float anchor[2];
-        anchor[0] = max_f32(row_max(max0) * scale_log2, state->anchor[0]);
-        anchor[1] = max_f32(row_max(max1) * scale_log2, state->anchor[1]);
+        float max[2];
+        max[0] = row_max(max0);
+        max[1] = row_max(max1);
         UNROLL
         for (int r = 0; r < 2; r++) {
-            state->rescale[r] = ex2_approx(state->anchor[r] - anchor[r]);
-            state->anchor[r] = anchor[r];
+            uint32_t row_rises = fma_f32(max[r], scale_log2, -state->anchor[r]) > RESCALE_THRESHOLD;
+            float anchor = row_rises ? max[r] * scale_log2 : state->anchor[r];
+            state->rescale[r] = ex2_approx(state->anchor[r] - anchor);
+            state->anchor[r] = anchor;
             state->sum[r] *= state->rescale[r];
         }
     }
