@@ -23,19 +23,6 @@ struct compute {
     float scale_log2;
 };
 
-DEVICE uint32_t is_warp_leader(void)
-{
-    return thread_idx() % 32 == 0;
-}
-
-// The warps of a warpgroup give a buffer back each for itself, once its own wait is over.
-DEVICE void give_back(uint32_t bar)
-{
-    if (is_warp_leader()) {
-        mbarrier_arrive(bar);
-    }
-}
-
 // Ping-pong: a warpgroup issues its products only in its turn, so that its softmax falls into the
 // others' products.
 DEVICE void take_turn(uint32_t group)

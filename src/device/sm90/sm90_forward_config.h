@@ -15,7 +15,7 @@
 #ifndef ATTN_SM90_FORWARD_CONFIG_H
 #define ATTN_SM90_FORWARD_CONFIG_H
 
-#include "../../shared/sm90_forward_layout.h"
+#include "sm90_operand.h"
 
 #define MASK_UPPER 1
 #define MASK_LOWER 2
@@ -27,16 +27,11 @@ enum {
     WARPGROUPS = ATTN_CFG_WARPGROUPS,
     STAGES = ATTN_CFG_STAGES,
     WARPGROUP_M = ATTN_SM90_WARPGROUP_M,
-    WARPGROUP_THREADS = ATTN_SM90_WARPGROUP_THREADS,
     BLOCK_M = WARPGROUPS * WARPGROUP_M,
     TILE_SLOTS = ATTN_SM90_TILE_SLOTS,
     TILE_BYTES = ATTN_SM90_TILE_BYTES,
     FORWARD_THREADS = (WARPGROUPS + 1) * WARPGROUP_THREADS,
 
-    // Tiles lie in panels of 64 columns: 128 bytes a row, swizzled, 8 rows to a pattern.
-    PANEL_COLUMNS = ATTN_SM90_PANEL_COLUMNS,
-    PANEL_ROW_BYTES = ATTN_SM90_PANEL_ROW_BYTES,
-    PATTERN_BYTES = 1024,
     QK_PANELS = (D_QK + PANEL_COLUMNS - 1) / PANEL_COLUMNS,
     V_PANELS = (D_V + PANEL_COLUMNS - 1) / PANEL_COLUMNS,
     ROWS_PANEL_BYTES = WARPGROUP_M * PANEL_ROW_BYTES, // of a warpgroup's Q or O
@@ -72,19 +67,5 @@ enum {
     BARRIER_TURN = 1,
     BARRIER_GROUP = 8
 };
-
-#if ATTN_CFG_BF16
-#define MMA_SS(n, d, desc_a, desc_b, accumulate)                                                   \
-    wgmma_ss_bf16(n, d, desc_a, desc_b, accumulate, 0, 0)
-#define MMA_RS(n, d, a, desc_b) wgmma_rs_bf16(n, d, a, desc_b, 1, 1)
-#define PACK_X2(low, high) pack_bf16x2(low, high)
-#define F32_OF_ELEMENT(bits) f32_of_bf16(bits)
-#else
-#define MMA_SS(n, d, desc_a, desc_b, accumulate)                                                   \
-    wgmma_ss_f16(n, d, desc_a, desc_b, accumulate, 0, 0)
-#define MMA_RS(n, d, a, desc_b) wgmma_rs_f16(n, d, a, desc_b, 1, 1)
-#define PACK_X2(low, high) pack_f16x2(low, high)
-#define F32_OF_ELEMENT(bits) f32_of_f16(bits)
-#endif
 
 #endif

@@ -1,29 +1,8 @@
-// The two products of a compute warpgroup. Accumulators and fragments are pinned on both sides of
-// a product, so that the compiler moves no access to them into the time when the tensor core owns
-// them.
+// The two products of a compute warpgroup.
 #ifndef ATTN_SM90_FORWARD_MMA_H
 #define ATTN_SM90_FORWARD_MMA_H
 
-#include "../common/descriptor.h"
-#include "../ptx/math_ops.h"
-#include "../ptx/wgmma.h"
 #include "sm90_forward_config.h"
-
-DEVICE void pin_f32(float *x, int count)
-{
-    UNROLL
-    for (int i = 0; i < count; i++) {
-        WGMMA_PIN(x[i]);
-    }
-}
-
-DEVICE void pin_u32(uint32_t *x, int count)
-{
-    UNROLL
-    for (int i = 0; i < count; i++) {
-        WGMMA_PIN_U32(x[i]);
-    }
-}
 
 // s[64][BLOCK_N] = Q K^T. A k step of 16 is 32 bytes within a swizzled row; four steps fill it,
 // then comes the next panel. q and k: descriptors of the tiles, whose unit is 16 bytes.
@@ -50,11 +29,6 @@ DEVICE void issue_output(float *o, uint32_t *weights, uint64_t v)
         MMA_RS(ATTN_CFG_D_V, o, weights + 4 * i, v + i * (2 * PATTERN_BYTES / 16));
     }
     wgmma_commit_group();
-}
-
-DEVICE uint64_t swizzled_descriptor(uint32_t addr, uint32_t leading_bytes)
-{
-    return matrix_descriptor(addr, leading_bytes, PATTERN_BYTES, DESC_SWIZZLE_128);
 }
 
 #endif

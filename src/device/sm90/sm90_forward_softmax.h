@@ -33,12 +33,6 @@ struct row_limits {
     int32_t end[2];
 };
 
-// The first of a thread's two rows within those of its warpgroup; the other is 8 below.
-DEVICE int32_t row_of_thread(void)
-{
-    return (int32_t)(thread_idx() / 32 % 4 * 16 + thread_idx() % 32 / 4);
-}
-
 DEVICE struct row_limits row_limits(const attn_mask_shape_t *shape, int32_t row)
 {
     int32_t column = (int32_t)(thread_idx() % 4 * 2);

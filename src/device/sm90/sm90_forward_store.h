@@ -29,19 +29,6 @@ DEVICE float quad_sum(float x)
     return x + shuffle_xor_f32(x, 2);
 }
 
-// 0, or NaN if one of a row's values is NaN or infinite.
-DEVICE float not_finite(const float *o, int r)
-{
-    float even = 0.0f;
-    float odd = 0.0f;
-    UNROLL
-    for (int i = 2 * r; i < D_V / 2; i += 4) {
-        even = fma_f32(o[i], 0.0f, even);
-        odd = fma_f32(o[i + 1], 0.0f, odd);
-    }
-    return even + odd;
-}
-
 DEVICE float sink_of(const attn_gpu_forward_params_t *p, const struct tile *tile)
 {
     return p->sink ? ld_global_f32(p->sink + tile->h) : -INFINITY_F32;
@@ -62,7 +49,7 @@ DEVICE void end_rows(const float *o, const struct softmax *state, float sink, in
         sum = fma_f32(sum, rescale, ex2_approx(sink_log2 - high));
         ends->factor[r] = rescale * rcp_approx(sum);
         ends->lse[r] = (high + lg2_approx(sum)) * ATTN_LN_2;
-        ends->is_careful[r] = !(quad_sum(not_finite(o, r)) == 0.0f) ||
+        ends->is_careful[r] = !(quad_sum(not_finite(o, D_V / 2, r)) == 0.0f) ||
                               !(anchor <= ANCHOR_TRUSTED && anchor >= -ANCHOR_TRUSTED);
     }
 }

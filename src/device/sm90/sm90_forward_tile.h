@@ -3,9 +3,8 @@
 #define ATTN_SM90_FORWARD_TILE_H
 
 #include "../../shared/block_range.h"
-#include "../../shared/gpu_forward_params.h"
-#include "../ptx/memory_ops.h"
 #include "sm90_forward_config.h"
+#include "sm90_tile_list.h"
 
 // BLOCK_M query rows of one head. Blocks are counted from key 0 of the sequence and walked from
 // block_end - 1 down to block_begin. rows is -1 at the end of the list.
@@ -24,12 +23,6 @@ struct tile {
     int32_t block_end;
 };
 
-// Where a CTA is in its list.
-struct tile_cursor {
-    uint32_t number;
-    uint32_t is_first;
-};
-
 DEVICE attn_mask_shape_t mask_shape(const attn_gpu_forward_params_t *p, const struct tile *tile)
 {
     attn_mask_shape_t shape;
@@ -40,12 +33,6 @@ DEVICE attn_mask_shape_t mask_shape(const attn_gpu_forward_params_t *p, const st
     shape.window_left = ATTN_CFG_MASK & MASK_LOWER ? p->window_left : -1;
     shape.window_right = ATTN_CFG_MASK & MASK_UPPER ? p->window_right : -1;
     return shape;
-}
-
-DEVICE int32_t length_at(const int32_t *lengths, int32_t b, int32_t high)
-{
-    int32_t n = (int32_t)ld_global_u32(lengths + b);
-    return n < 0 ? 0 : n > high ? high : n;
 }
 
 // The lengths of sequence b, kept within the bounds that the descriptor promises: no load leaves
@@ -90,50 +77,17 @@ DEVICE void tile_blocks(const attn_gpu_forward_params_t *p, struct tile *tile)
     }
 }
 
-// The CTA's next place in the list. With a counter, which starts at 0, whoever is free takes the
-// next tile; without, the list is dealt out round by round. Called when K of the tile before is
-// loaded whole, not earlier: a CTA with a long tile must not hold a next one back (measured
-// 29 Nov 2026 on an H200: 5 % of causal).
-DEVICE void tile_advance(const attn_gpu_forward_params_t *p, struct tile_cursor *cursor)
-{
-    if (cursor->is_first) {
-        cursor->number = block_idx_x();
-        cursor->is_first = 0;
-    } else if (p->tiles.counter) {
-        cursor->number = grid_dim_x() + atom_global_add_u32(p->tiles.counter, 1);
-    } else {
-        cursor->number += grid_dim_x();
-    }
-}
-
 DEVICE void tile_of_number(const attn_gpu_forward_params_t *p, uint32_t number, struct tile *tile)
 {
-    uint32_t per_section = (uint32_t)p->tiles.m_tiles * (uint32_t)p->tiles.section_heads;
-    uint32_t section = number / per_section;
-    int32_t in_section = (int32_t)(number - section * per_section);
-    int32_t bh0 = (int32_t)section * p->tiles.section_heads;
-    int32_t heads = p->tiles.bh - bh0;
-    heads = heads < p->tiles.section_heads ? heads : p->tiles.section_heads;
-    int32_t m = in_section / heads;
-    int32_t bh = bh0 + in_section - m * heads;
+    struct tile_place place = tile_place_of(&p->tiles, number);
+    int32_t m = place.block;
     if (ATTN_CFG_MASK & MASK_UPPER) {
-        m = p->tiles.m_tiles - 1 - m;
+        m = p->tiles.m_tiles - 1 - m; // the longest first
     }
-    tile->b = bh / p->heads_q;
-    tile->h = bh - tile->b * p->heads_q;
+    tile->b = place.bh / p->heads_q;
+    tile->h = place.bh - tile->b * p->heads_q;
     tile->h_kv = tile->h / p->group;
     tile->row0 = m * BLOCK_M;
-}
-
-// A tile's slot in shared memory: schedule writes it, the others read.
-DEVICE void publish(uint32_t addr, int32_t a, int32_t b, int32_t c, int32_t d)
-{
-    uint32_t words[4];
-    words[0] = (uint32_t)a;
-    words[1] = (uint32_t)b;
-    words[2] = (uint32_t)c;
-    words[3] = (uint32_t)d;
-    st_shared_v4_u32(addr, words);
 }
 
 // Writes the next tile with rows in it to its slot, a part as soon as it is known: few registers.
@@ -143,7 +97,7 @@ DEVICE int tile_publish_next(const attn_gpu_forward_params_t *p, struct tile_cur
 {
     struct tile tile;
     for (;;) {
-        tile_advance(p, cursor);
+        tile_advance(&p->tiles, cursor);
         if (cursor->number >= p->tiles.count) {
             publish(slot + 16, -1, 0, 0, 0);
             return 0;
