@@ -382,6 +382,22 @@ static attn_gpu_tiles_t tiles_of(const attn_desc_t *desc, const attn_kernel_conf
     return tiles;
 }
 
+static attn_gpu_lengths_t lengths_of(const attn_desc_t *desc, const attn_forward_args_t *args)
+{
+    return (attn_gpu_lengths_t){
+        .batch = (int32_t)desc->batch,
+        .s_q = (int32_t)attn_smaller(desc->s_q, rows_q(desc)),
+        .s_kv = (int32_t)attn_smaller(desc->s_kv, rows_kv(desc)),
+        .total_q = (int32_t)rows_q(desc),
+        .total_kv = (int32_t)rows_kv(desc),
+        .cu_seqlens_q = desc->varlen_q ? args->cu_seqlens_q : NULL,
+        .cu_seqlens_kv = desc->varlen_kv ? args->cu_seqlens_kv : NULL,
+        .seqused_q = desc->has_seqused_q ? args->seqused_q : NULL,
+        .seqused_kv = desc->has_seqused_kv ? args->seqused_kv : NULL,
+        .leftpad_kv = desc->has_leftpad_kv ? args->leftpad_kv : NULL,
+    };
+}
+
 static attn_status_t forward_run(const attn_cuda_plan_t *cuda, const attn_desc_t *desc,
                                  const attn_forward_args_t *args, void *workspace, void *stream)
 {
@@ -393,17 +409,9 @@ static attn_status_t forward_run(const attn_cuda_plan_t *cuda, const attn_desc_t
         .lse_stride_s = desc->lse_stride_s,
         .d_qk = (int32_t)desc->d_qk,
         .d_v = (int32_t)desc->d_v,
-        .batch = (int32_t)desc->batch,
-        .s_q = (int32_t)attn_smaller(desc->s_q, rows_q(desc)),
-        .s_kv = (int32_t)attn_smaller(desc->s_kv, rows_kv(desc)),
         .heads_q = (int32_t)desc->heads_q,
         .group = (int32_t)(desc->heads_q / desc->heads_kv),
-        .total_q = (int32_t)rows_q(desc),
-        .cu_seqlens_q = desc->varlen_q ? args->cu_seqlens_q : NULL,
-        .cu_seqlens_kv = desc->varlen_kv ? args->cu_seqlens_kv : NULL,
-        .seqused_q = desc->has_seqused_q ? args->seqused_q : NULL,
-        .seqused_kv = desc->has_seqused_kv ? args->seqused_kv : NULL,
-        .leftpad_kv = desc->has_leftpad_kv ? args->leftpad_kv : NULL,
+        .lengths = lengths_of(desc, args),
         .scale = desc->scale,
         .align_top_left = desc->align == ATTN_ALIGN_TOP_LEFT,
         .window_left = (int32_t)attn_smaller(desc->window_left, LENGTH_MAX),

@@ -82,4 +82,15 @@ ATTN_SHARED attn_range_t attn_tile_q_range(const attn_mask_shape_t *m, attn_posi
     return attn_range_make(begin, end, 0, m->len_q);
 }
 
+// Rows that see all of the keys [j_begin, j_end).
+ATTN_SHARED attn_range_t attn_tile_full_q_range(const attn_mask_shape_t *m, attn_position_t j_begin,
+                                                attn_position_t j_end)
+{
+    const int hides = j_begin < m->leftpad || j_end > m->len_kv;
+    const attn_position_t begin = m->window_right < 0 ? 0 : j_end - 1 - m->window_right - m->offset;
+    const attn_position_t end =
+        m->window_left < 0 ? m->len_q : j_begin + 1 + m->window_left - m->offset;
+    return attn_range_make(begin, hides ? begin : end, 0, m->len_q);
+}
+
 #endif

@@ -3,6 +3,7 @@
 #ifndef ATTN_SHARED_GPU_FORWARD_PARAMS_H
 #define ATTN_SHARED_GPU_FORWARD_PARAMS_H
 
+#include "gpu_lengths.h"
 #include "tensor_map.h"
 
 typedef struct attn_gpu_operand {
@@ -40,17 +41,9 @@ typedef struct attn_gpu_forward_params {
     int64_t lse_stride_s;
     int32_t d_qk;
     int32_t d_v;
-    int32_t batch;
-    int32_t s_q; // bounds, where lengths are given
-    int32_t s_kv;
     int32_t heads_q;
-    int32_t group;               // heads_q / heads_kv
-    int32_t total_q;             // rows of a packed Q
-    const int32_t *cu_seqlens_q; // NULL: not packed
-    const int32_t *cu_seqlens_kv;
-    const int32_t *seqused_q;
-    const int32_t *seqused_kv;
-    const int32_t *leftpad_kv;
+    int32_t group; // heads_q / heads_kv
+    attn_gpu_lengths_t lengths;
     float scale; // > 0
     int32_t align_top_left;
     int32_t window_left; // -1: unbounded

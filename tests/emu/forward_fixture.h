@@ -256,6 +256,22 @@ static attn_gpu_operand_t operand(const struct forward_case *c, const void *x, i
     return operand;
 }
 
+static attn_gpu_lengths_t make_lengths(const struct forward_case *c,
+                                       const struct forward_data *data)
+{
+    attn_gpu_lengths_t lengths = {.batch = c->b,
+                                  .s_q = c->s_q,
+                                  .s_kv = c->s_kv,
+                                  .total_q = (int32_t)data->q_rows,
+                                  .total_kv = (int32_t)data->kv_rows,
+                                  .cu_seqlens_q = c->is_packed ? data->cu_q : NULL,
+                                  .cu_seqlens_kv = c->is_packed ? data->cu_kv : NULL,
+                                  .seqused_q = c->has_used ? c->used_q : NULL,
+                                  .seqused_kv = c->has_used ? c->used_kv : NULL,
+                                  .leftpad_kv = c->has_leftpad ? c->leftpad : NULL};
+    return lengths;
+}
+
 static attn_gpu_forward_params_t make_params(const struct forward_case *c,
                                              const struct forward_data *data)
 {
@@ -271,17 +287,9 @@ static attn_gpu_forward_params_t make_params(const struct forward_case *c,
                                    .lse_stride_s = 1,
                                    .d_qk = c->d_qk,
                                    .d_v = c->d_v,
-                                   .batch = c->b,
-                                   .s_q = c->s_q,
-                                   .s_kv = c->s_kv,
                                    .heads_q = c->h_q,
                                    .group = c->h_q / c->h_kv,
-                                   .total_q = (int32_t)data->q_rows,
-                                   .cu_seqlens_q = c->is_packed ? data->cu_q : NULL,
-                                   .cu_seqlens_kv = c->is_packed ? data->cu_kv : NULL,
-                                   .seqused_q = c->has_used ? c->used_q : NULL,
-                                   .seqused_kv = c->has_used ? c->used_kv : NULL,
-                                   .leftpad_kv = c->has_leftpad ? c->leftpad : NULL,
+                                   .lengths = make_lengths(c, data),
                                    .scale = 1.0f / sqrtf((float)c->d_qk),
                                    .align_top_left = c->is_top_left,
                                    .window_left = c->window_left,

@@ -42,7 +42,7 @@
 #include "../ptx/register.h"
 #include "sm90_forward_compute.h"
 #include "sm90_forward_load.h"
-#include "sm90_forward_schedule.h"
+#include "sm90_schedule.h"
 
 DEVICE void init_barriers(uint32_t smem)
 {

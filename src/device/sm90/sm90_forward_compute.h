@@ -216,7 +216,7 @@ DEVICE void compute_tiles(const attn_gpu_forward_params_t *p, uint32_t smem_base
     if (group == 0) {
         take_turn(group); // the last one passed on
     }
-    if (p->cu_seqlens_q) {
+    if (p->lengths.cu_seqlens_q) {
         store_padding(p, thread_idx() - WARPGROUP_THREADS, WARPGROUPS * WARPGROUP_THREADS);
     }
     if (thread_idx() % WARPGROUP_THREADS == 0) {

@@ -31,7 +31,7 @@ DEVICE void load_q(const attn_gpu_forward_params_t *p, uint32_t smem, uint32_t s
             tma_load_4d_hint(smem + SMEM_QO + group * QO_GROUP_BYTES + panel * ROWS_PANEL_BYTES,
                              &p->q_map, smem + SMEM_Q_FULL, panel * PANEL_COLUMNS,
                              tile.q_start + tile.row0 + group * WARPGROUP_M, tile.h,
-                             p->cu_seqlens_q ? 0 : tile.b, POLICY_EVICT_FIRST);
+                             p->lengths.cu_seqlens_q ? 0 : tile.b, POLICY_EVICT_FIRST);
         }
     }
 }
@@ -52,7 +52,7 @@ DEVICE struct key_rows key_rows_of(const attn_gpu_forward_params_t *p, uint32_t 
     keys.row = tile.kv_start + (tile.block_end - 1) * BLOCK_N;
     keys.row_begin = tile.kv_start + tile.block_begin * BLOCK_N;
     keys.h = tile.h_kv;
-    keys.b = p->cu_seqlens_kv ? 0 : tile.b;
+    keys.b = p->lengths.cu_seqlens_kv ? 0 : tile.b;
     return keys;
 }
 

@@ -7,11 +7,10 @@
 #include "../ptx/barrier.h"
 #include "../ptx/bulk.h"
 #include "../ptx/fence.h"
-#include "../ptx/matrix.h"
-#include "../ptx/memory_ops.h"
 #include "../ptx/tma.h"
 #include "sm90_forward_softmax.h"
 #include "sm90_forward_tile.h"
+#include "sm90_staging.h"
 
 // Beyond this the rounding of the anchor, 2^-24 of it, may be felt in exp2.
 #define ANCHOR_TRUSTED 1048576.0f
@@ -65,34 +64,11 @@ DEVICE void end_empty_rows(float sink, int32_t in_use, struct row_ends *ends)
     }
 }
 
-DEVICE uint32_t staged_address(uint32_t staging, uint32_t row, uint32_t column)
-{
-    uint32_t chunk = column % PANEL_COLUMNS / 8;
-    return staging + column / PANEL_COLUMNS * ROWS_PANEL_BYTES + row * PANEL_ROW_BYTES +
-           ((chunk ^ (row & 7)) << 4);
-}
-
-DEVICE void stage_output(uint32_t staging, const float *o, const struct row_ends *ends)
-{
-    uint32_t lane = thread_idx() % 32;
-    uint32_t row = thread_idx() / 32 % 4 * 16 + lane % 16;
-    UNROLL
-    for (int i = 0; i < D_V / 16; i++) {
-        uint32_t packed[4];
-        UNROLL
-        for (int j = 0; j < 4; j++) {
-            float factor = ends->factor[j % 2];
-            packed[j] = PACK_X2(o[8 * i + 2 * j] * factor, o[8 * i + 2 * j + 1] * factor);
-        }
-        stmatrix_x4(staged_address(staging, row, (uint32_t)i * 16 + lane / 16 * 8), packed);
-    }
-}
-
 DEVICE void store_lse(const attn_gpu_forward_params_t *p, const struct tile *tile, int32_t row,
                       float lse)
 {
     if (p->lse && row < tile->rows) {
-        int64_t b = p->cu_seqlens_q ? 0 : tile->b;
+        int64_t b = p->lengths.cu_seqlens_q ? 0 : tile->b;
         int64_t at = b * p->lse_stride_b + tile->h * p->lse_stride_h +
                      (tile->q_start + row) * p->lse_stride_s;
         st_global_f32(p->lse + at, lse);
@@ -119,8 +95,8 @@ DEVICE void redo_rows(const attn_gpu_forward_params_t *p, uint32_t staging, uint
             attn_mask_shape_t shape = mask_shape(p, tile);
             attn_range_t keys = attn_row_kv_range(&shape, i);
             uint32_t is_used = i < tile->len_q;
-            int64_t b_q = p->cu_seqlens_q ? 0 : tile->b;
-            int64_t b_kv = p->cu_seqlens_kv ? 0 : tile->b;
+            int64_t b_q = p->lengths.cu_seqlens_q ? 0 : tile->b;
+            int64_t b_kv = p->lengths.cu_seqlens_kv ? 0 : tile->b;
             struct careful_row careful_row;
             careful_row.q = (const uint16_t *)p->q.data + b_q * p->q.stride_b +
                             (tile->q_start + i) * p->q.stride_s + tile->h * p->q.stride_h;
@@ -140,7 +116,7 @@ DEVICE void redo_rows(const attn_gpu_forward_params_t *p, uint32_t staging, uint
             for (uint32_t n = 0; n < (D_V + 31) / 32; n++) {
                 uint32_t column = lane + 32 * n;
                 if (column < D_V) {
-                    st_shared_u16(staged_address(staging, row, column) + column % 8 * 2,
+                    st_shared_u16(panel_address(staging, ROWS_PANEL_BYTES, row, column),
                                   PACK_X2(o[n], 0.0f) & 0xffff);
                 }
             }
@@ -154,22 +130,6 @@ DEVICE void redo_rows(const attn_gpu_forward_params_t *p, uint32_t staging, uint
 DEVICE uint16_t *output_row(const attn_gpu_forward_params_t *p, int64_t b, int64_t row, int64_t h)
 {
     return (uint16_t *)p->o.data + b * p->o.stride_b + row * p->o.stride_s + h * p->o.stride_h;
-}
-
-// A TMA store would write past the end of a packed sequence, into the next one.
-DEVICE void store_rows(const attn_gpu_forward_params_t *p, uint32_t staging, int32_t row0,
-                       const struct tile *tile)
-{
-    int32_t chunks = p->d_v / 8;
-    int32_t count = (tile->rows - row0) * chunks;
-    for (int32_t i = (int32_t)(thread_idx() % WARPGROUP_THREADS); i < count;
-         i += WARPGROUP_THREADS) {
-        int32_t row = i / chunks;
-        int32_t column = (i - row * chunks) * 8;
-        uint32_t chunk[4];
-        ld_shared_v4_u32(chunk, staged_address(staging, (uint32_t)row, (uint32_t)column));
-        st_global_v4_u32(output_row(p, 0, tile->q_start + row0 + row, tile->h) + column, chunk);
-    }
 }
 
 DEVICE void store_tile(const attn_gpu_forward_params_t *p, uint32_t staging, uint32_t group,
@@ -191,7 +151,7 @@ DEVICE void store_tile(const attn_gpu_forward_params_t *p, uint32_t staging, uin
         bulk_wait_group_read(0); // the last tile's store has read the staging buffer
     }
     barrier_sync(BARRIER_GROUP + group, WARPGROUP_THREADS);
-    stage_output(staging, o, &ends);
+    stage_rows(staging, ROWS_PANEL_BYTES, thread_idx() / 32 % 4 * 16, o, D_V, ends.factor);
     UNROLL
     for (int r = 0; r < 2; r++) {
         if (thread_idx() % 4 == 0 && !ends.is_careful[r]) {
@@ -204,14 +164,17 @@ DEVICE void store_tile(const attn_gpu_forward_params_t *p, uint32_t staging, uin
     }
     fence_proxy_async(); // staging before the TMA store
     barrier_sync(BARRIER_GROUP + group, WARPGROUP_THREADS);
-    if (p->cu_seqlens_q && row0 + WARPGROUP_M > tile.rows) {
-        store_rows(p, staging, row0, &tile);
+    if (p->lengths.cu_seqlens_q && row0 + WARPGROUP_M > tile.rows) {
+        // A TMA store would write past the end of a packed sequence, into the next one.
+        copy_rows_out(output_row(p, 0, tile.q_start + row0, tile.h), p->o.stride_s, staging,
+                      ROWS_PANEL_BYTES, tile.rows - row0, p->d_v, thread_idx() % WARPGROUP_THREADS,
+                      WARPGROUP_THREADS);
         barrier_sync(BARRIER_GROUP + group, WARPGROUP_THREADS); // read before it is staged again
     } else if (is_first) {
         UNROLL
         for (int panel = 0; panel < V_PANELS; panel++) {
             tma_store_4d(&p->o_map, staging + panel * ROWS_PANEL_BYTES, panel * PANEL_COLUMNS,
-                         tile.q_start + row0, tile.h, p->cu_seqlens_q ? 0 : tile.b);
+                         tile.q_start + row0, tile.h, p->lengths.cu_seqlens_q ? 0 : tile.b);
         }
         bulk_commit_group();
     }
@@ -220,10 +183,10 @@ DEVICE void store_tile(const attn_gpu_forward_params_t *p, uint32_t staging, uin
 // Rows of the pack behind the last sequence: o = 0, lse = -inf. Shared out over the grid.
 DEVICE void store_padding(const attn_gpu_forward_params_t *p, uint32_t thread, uint32_t threads)
 {
-    int32_t first = length_at(p->cu_seqlens_q, p->batch, p->total_q);
+    int32_t first = length_at(p->lengths.cu_seqlens_q, p->lengths.batch, p->lengths.total_q);
     const uint32_t zeros[4] = {0, 0, 0, 0};
     int32_t chunks = p->d_v / 8;
-    int64_t count = (int64_t)(p->total_q - first) * p->heads_q * chunks;
+    int64_t count = (int64_t)(p->lengths.total_q - first) * p->heads_q * chunks;
     for (int64_t i = (int64_t)block_idx_x() * threads + thread; i < count;
          i += (int64_t)grid_dim_x() * threads) {
         int64_t row = first + i / chunks / p->heads_q;

@@ -3,8 +3,11 @@
 #define ATTN_SM90_FORWARD_TILE_H
 
 #include "../../shared/block_range.h"
+#include "../common/gpu_sequence.h"
 #include "sm90_forward_config.h"
 #include "sm90_tile_list.h"
+
+typedef attn_gpu_forward_params_t kernel_params_t;
 
 // BLOCK_M query rows of one head. Blocks are counted from key 0 of the sequence and walked from
 // block_end - 1 down to block_begin. rows is -1 at the end of the list.
@@ -35,29 +38,15 @@ DEVICE attn_mask_shape_t mask_shape(const attn_gpu_forward_params_t *p, const st
     return shape;
 }
 
-// The lengths of sequence b, kept within the bounds that the descriptor promises: no load leaves
-// its buffer, whatever the arrays hold.
 DEVICE void tile_lengths(const attn_gpu_forward_params_t *p, struct tile *tile)
 {
-    tile->rows = p->s_q;
-    tile->q_start = 0;
-    tile->kv_start = 0;
-    int32_t len_kv = p->s_kv;
-    if (p->cu_seqlens_q) {
-        tile->q_start = length_at(p->cu_seqlens_q, tile->b, p->total_q);
-        int32_t end = length_at(p->cu_seqlens_q, tile->b + 1, p->total_q);
-        int32_t n = end - tile->q_start;
-        tile->rows = n < 0 ? 0 : n > p->s_q ? p->s_q : n;
-    }
-    if (p->cu_seqlens_kv) {
-        tile->kv_start = length_at(p->cu_seqlens_kv, tile->b, 0x7fffffff);
-        int32_t end = length_at(p->cu_seqlens_kv, tile->b + 1, 0x7fffffff);
-        int32_t n = end - tile->kv_start;
-        len_kv = n < 0 ? 0 : n > p->s_kv ? p->s_kv : n;
-    }
-    tile->len_q = p->seqused_q ? length_at(p->seqused_q, tile->b, tile->rows) : tile->rows;
-    tile->len_kv = p->seqused_kv ? length_at(p->seqused_kv, tile->b, len_kv) : len_kv;
-    tile->leftpad = p->leftpad_kv ? length_at(p->leftpad_kv, tile->b, tile->len_kv) : 0;
+    struct gpu_sequence sequence = sequence_at(&p->lengths, tile->b);
+    tile->rows = sequence.rows;
+    tile->q_start = sequence.q_start;
+    tile->kv_start = sequence.kv_start;
+    tile->len_q = sequence.len_q;
+    tile->len_kv = sequence.len_kv;
+    tile->leftpad = sequence.leftpad;
 }
 
 // Key blocks that any of the tile's rows sees.

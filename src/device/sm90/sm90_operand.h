@@ -20,15 +20,21 @@ enum {
     PATTERN_BYTES = 1024
 };
 
+// Products of shared operands have k contiguous on both sides, or n in B; those with A in registers
+// add, and have n contiguous in B.
 #if ATTN_CFG_BF16
 #define MMA_SS(n, d, desc_a, desc_b, accumulate)                                                   \
     wgmma_ss_bf16(n, d, desc_a, desc_b, accumulate, 0, 0)
+#define MMA_SS_N_MAJOR(n, d, desc_a, desc_b, accumulate)                                           \
+    wgmma_ss_bf16(n, d, desc_a, desc_b, accumulate, 0, 1)
 #define MMA_RS(n, d, a, desc_b) wgmma_rs_bf16(n, d, a, desc_b, 1, 1)
 #define PACK_X2(low, high) pack_bf16x2(low, high)
 #define F32_OF_ELEMENT(bits) f32_of_bf16(bits)
 #else
 #define MMA_SS(n, d, desc_a, desc_b, accumulate)                                                   \
     wgmma_ss_f16(n, d, desc_a, desc_b, accumulate, 0, 0)
+#define MMA_SS_N_MAJOR(n, d, desc_a, desc_b, accumulate)                                           \
+    wgmma_ss_f16(n, d, desc_a, desc_b, accumulate, 0, 1)
 #define MMA_RS(n, d, a, desc_b) wgmma_rs_f16(n, d, a, desc_b, 1, 1)
 #define PACK_X2(low, high) pack_f16x2(low, high)
 #define F32_OF_ELEMENT(bits) f32_of_f16(bits)

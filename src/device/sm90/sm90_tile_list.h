@@ -1,5 +1,5 @@
 // How the CTAs of a Hopper kernel share its tiles out: a list in sections of heads, dealt out round
-// by round or taken from a counter. And the lengths that tiles depend on.
+// by round or taken from a counter.
 #ifndef ATTN_SM90_TILE_LIST_H
 #define ATTN_SM90_TILE_LIST_H
 
@@ -46,14 +46,6 @@ DEVICE struct tile_place tile_place_of(const attn_gpu_tiles_t *tiles, uint32_t n
     place.block = in_section / heads;
     place.bh = bh0 + in_section - place.block * heads;
     return place;
-}
-
-// An entry of an array of lengths, kept within the bounds that the descriptor promises: no load
-// leaves its buffer, whatever the arrays hold.
-DEVICE int32_t length_at(const int32_t *lengths, int32_t b, int32_t high)
-{
-    int32_t n = (int32_t)ld_global_u32(lengths + b);
-    return n < 0 ? 0 : n > high ? high : n;
 }
 
 // A part of a tile's slot in shared memory: schedule writes it, the others read.
