@@ -1,0 +1,99 @@
+// The table of probes: see probe_table.h.
+#include "probe_table.h"
+#include "probe_words.h"
+
+// The kernels, probes/probe_NAME.c: GPUs, threads, sections of the PTX ISA.
+#define KERNELS(X)                                                                                 \
+    X(math, SINCE_SM80, 128, "Floating Point Instructions: fma, max; cvt")                         \
+    X(approx, SINCE_SM80, 128, "Floating Point Instructions: ex2, lg2, rcp")                       \
+    X(memory, SINCE_SM80, 128, "ld, st, atom, red")                                                \
+    X(warp, SINCE_SM80, 128, "shfl.sync, vote.sync, redux.sync, elect.sync")                       \
+    X(matrix, SINCE_SM90, 32, "ldmatrix, stmatrix")                                                \
+    X(cp_async, SINCE_SM80, 128, "cp.async, cp.async.mbarrier.arrive")                             \
+    X(bulk, SINCE_SM90, 128, "cp.async.bulk, cp.reduce.async.bulk")                                \
+    X(tma, SINCE_SM90, 128, "cp.async.bulk.tensor, cp.reduce.async.bulk.tensor")                   \
+    X(multicast, SINCE_SM90, 128, "cp.async.bulk and .tensor: .multicast::cluster")                \
+    X(cluster, SINCE_SM90, 128, "mapa, barrier.cluster, mbarrier, ld and st.shared::cluster")      \
+    X(mma_sync, SINCE_SM89, 128, "mma.sync.m16n8k16, m16n8k32")                                    \
+    X(wgmma, HOPPER, 128, "wgmma.mma_async, Matrix Descriptor Format")
+
+#define KERNEL_OF(name, gpus_, threads_, section_)                                                 \
+    void probe_##name(const struct probe_params p);                                                \
+    static const struct probe_kernel kernel_##name = {"tests/fidelity/probes/probe_" #name ".c",   \
+                                                      "probe_" #name,                              \
+                                                      section_,                                    \
+                                                      gpus_,                                       \
+                                                      threads_,                                    \
+                                                      probe_##name,                                \
+                                                      NULL,                                        \
+                                                      NULL};
+KERNELS(KERNEL_OF)
+
+static const struct probe probes[] = {
+    {"arithmetic.exact", &kernel_math, .cases = 4, .ctas = 32, .prepare = prepare_words,
+     .words = {3 * 4096, 8 * 4096, FILL_ROUNDED, {SAME_BITS, EMU_U32, 0.0}}},
+    {"arithmetic.approximate", &kernel_approx, .cases = 3, .ctas = 64, .prepare = prepare_choice,
+     .words = {8192, 8192, FILL_EXPONENT, {WITHIN_ULPS, EMU_F32, 2.0}}},
+    {"arithmetic.limits", &kernel_approx, .cases = 3, .ctas = 64, .prepare = prepare_choice,
+     .words = {8192, 8192, FILL_ROUNDED, {WITHIN_ULPS, EMU_F32, 2.0}}},
+    {"memory", &kernel_memory, .cases = 2, .prepare = prepare_words,
+     .words = {2048, 2176, FILL_WIDE, {SAME_BITS, EMU_U32, 0.0}}},
+    {"warp", &kernel_warp, .cases = 4, .prepare = prepare_words,
+     .words = {256, 2048, FILL_BITS, {SAME_BITS, EMU_U32, 0.0}}},
+    {"matrix", &kernel_matrix, .cases = 8, .prepare = prepare_words,
+     .words = {1536, 32 * 14 + 1536, FILL_BITS, {SAME_BITS, EMU_U32, 0.0}}},
+    {"cp_async", &kernel_cp_async, .cases = 4, .prepare = prepare_words,
+     .words = {8192, 128 + 7 * 512, FILL_BITS, {SAME_BITS, EMU_U32, 0.0}}},
+    {"bulk", &kernel_bulk, .cases = 2, .prepare = prepare_words,
+     .words = {4096, 4096, FILL_NORMAL, {SAME_BITS, EMU_U32, 0.0}}},
+    {"tma.store", &kernel_tma, .cases = 192, .prepare = prepare_tma_store},
+    {"tma.reduce", &kernel_tma, .cases = 128, .prepare = prepare_tma_reduce},
+    {"tma.multicast", &kernel_multicast, .cases = 16, .ctas = MULTICAST_CTAS,
+     .cluster = MULTICAST_CTAS, .prepare = prepare_multicast},
+    {"cluster.2", &kernel_cluster, .cases = 2, .ctas = 4, .cluster = 2, .prepare = prepare_words,
+     .words = {4 * 128, 4 * 260, FILL_BITS, {SAME_BITS, EMU_U32, 0.0}}},
+    {"cluster.4", &kernel_cluster, .cases = 2, .ctas = 8, .cluster = 4, .prepare = prepare_words,
+     .words = {8 * 128, 8 * 260, FILL_BITS, {SAME_BITS, EMU_U32, 0.0}}},
+    {"cluster.8", &kernel_cluster, .cases = 2, .ctas = 16, .cluster = 8, .prepare = prepare_words,
+     .words = {16 * 128, 16 * 260, FILL_BITS, {SAME_BITS, EMU_U32, 0.0}}},
+    {"mma_sync.fragments", &kernel_mma_sync, .cases = TYPES, .ctas = 8,
+     .prepare = prepare_mma_sync},
+    {"mma_sync.rounding.16", &kernel_mma_sync, .cases = 2, .ctas = 64,
+     .prepare = prepare_mma_sync_rounding},
+    {"mma_sync.rounding.8", &kernel_mma_sync, .cases = 4, .ctas = 64,
+     .prepare = prepare_mma_sync_rounding, .literals = {TYPE_E4M3}},
+    {"wgmma.ss.every_n", &kernel_wgmma, .cases = TYPES * 32, .prepare = prepare_wgmma_n,
+     .literals = {0, 0}},
+    {"wgmma.rs.every_n", &kernel_wgmma, .cases = TYPES * 32, .prepare = prepare_wgmma_n,
+     .literals = {0, 1}},
+    {"wgmma.ss.layouts", &kernel_wgmma, .cases = TYPES * 16, .prepare = prepare_wgmma_layout,
+     .literals = {0, 0}},
+    {"wgmma.rs.layouts", &kernel_wgmma, .cases = TYPES * 16, .prepare = prepare_wgmma_layout,
+     .literals = {0, 1}},
+    {"wgmma.rounding.16", &kernel_wgmma, .cases = 4, .prepare = prepare_wgmma_rounding},
+    {"wgmma.rounding.8", &kernel_wgmma, .cases = 8, .prepare = prepare_wgmma_rounding,
+     .literals = {TYPE_E4M3}},
+};
+
+const struct probe_list probe_lists[] = {
+    {probes, sizeof probes / sizeof probes[0]},
+};
+const uint32_t probe_list_count = sizeof probe_lists / sizeof probe_lists[0];
+
+// Architectures with features of their own end with the next one; what began with an older one
+// stays.
+static const struct {
+    int32_t first;
+    int32_t last;
+} capabilities[] = {[SINCE_SM80] = {80, 9999}, [SINCE_SM89] = {89, 9999}, [SINCE_SM90] = {90, 9999},
+                    [HOPPER] = {90, 90},       [BLACKWELL] = {100, 103},  [SM103] = {103, 103}};
+
+bool probe_runs_on(probe_gpus gpus, int32_t compute)
+{
+    return compute >= capabilities[gpus].first && compute <= capabilities[gpus].last;
+}
+
+int32_t probe_first_compute(probe_gpus gpus)
+{
+    return capabilities[gpus].first;
+}
