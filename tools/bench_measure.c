@@ -63,33 +63,24 @@ static double count_bytes(const attn_desc_t *desc, bool backward)
 // ------------------------------------------------------------------------------------------------
 // Time
 
-static int run_once(const struct launch *launch, const struct problem *problem, bool backward,
-                    struct io_error *err)
-{
-    return backward ? launch_backward(launch, &problem->args, err)
-                    : launch_forward(launch, &problem->args.in, err);
-}
-
 // Seconds of one run, as the mean of `runs` in a row; negative on failure.
-static double time_runs(const struct launch *launch, const struct problem *problem, bool backward,
-                        int64_t runs, struct io_error *err)
+static double time_runs(const struct launch *launch, int64_t runs, struct io_error *err)
 {
     const double start = launch_clock();
     for (int64_t i = 0; i < runs; i++) {
-        if (run_once(launch, problem, backward, err)) {
+        if (launch_run(launch, err)) {
             return -1.0;
         }
     }
     return (launch_clock() - start) / (double)runs;
 }
 
-static int take_samples(const struct launch *launch, const struct problem *problem, bool backward,
-                        const struct bench_protocol *protocol, double *samples, size_t *n_out,
-                        struct io_error *err)
+static int take_samples(const struct launch *launch, const struct bench_protocol *protocol,
+                        double *samples, size_t *n_out, struct io_error *err)
 {
-    double estimate = time_runs(launch, problem, backward, 1, err);
+    double estimate = time_runs(launch, 1, err);
     for (int64_t i = 0; i < protocol->warmup && estimate >= 0.0; i++) {
-        const double again = time_runs(launch, problem, backward, 1, err);
+        const double again = time_runs(launch, 1, err);
         estimate = again < estimate ? again : estimate;
         if ((double)(i + 1) * estimate > protocol->max_seconds / 4.0) {
             break;
@@ -106,7 +97,7 @@ static int take_samples(const struct launch *launch, const struct problem *probl
         if (n >= MIN_SAMPLES && launch_clock() - start > protocol->max_seconds) {
             break;
         }
-        samples[n] = time_runs(launch, problem, backward, runs, err);
+        samples[n] = time_runs(launch, runs, err);
         if (samples[n++] < 0.0) {
             return -1;
         }
@@ -150,8 +141,8 @@ int bench_measure(const struct bench_case *c, attn_context_t *context,
     }
     const attn_op_t op = c->backward ? ATTN_BACKWARD : ATTN_FORWARD;
     status = status ? status : launch_create(&launch, context, &problem.desc, op, &inner);
-    status = status ? status
-                    : take_samples(&launch, &problem, c->backward, protocol, samples, &n, &inner);
+    status = status ? status : launch_load(&launch, &problem, &inner);
+    status = status ? status : take_samples(&launch, protocol, samples, &n, &inner);
     struct bench_result *result = status ? NULL : bench_set_result(set, c->series, c->s);
     if (result) {
         snprintf(result->kernel, sizeof(result->kernel), "%s", attn_plan_kernel_name(launch.plan));

@@ -7,12 +7,6 @@
 #include "launch.h"
 #include "plain.h"
 
-static bool is_result(int which)
-{
-    return which >= OPERAND_O && which <= OPERAND_DBIAS && which != OPERAND_DO &&
-           which != OPERAND_DLSE;
-}
-
 static bool is_fp8(attn_dtype_t dtype)
 {
     return dtype == ATTN_F8_E4M3 || dtype == ATTN_F8_E5M2;
@@ -30,6 +24,7 @@ static int widen(struct problem *wide, const struct problem *source, bool backwa
     memset(wide->tensors, 0, sizeof(wide->tensors));
     attn_desc_t *d = &wide->desc;
     d->backend = ATTN_BACKEND_REFERENCE;
+    d->device_index = 0;
     const bool has_fp8 = is_fp8(d->q.dtype) || is_fp8(d->k.dtype) || is_fp8(d->v.dtype);
     const attn_dtype_t widest = has_fp8 ? ATTN_F32 : ATTN_F64;
     attn_tensor_t *inputs[3] = {&d->q, &d->k, &d->v};
@@ -74,7 +69,7 @@ static int run_reference(const struct problem *problem, bool backward, struct io
         status = launch_once(NULL, &wide, ATTN_BACKWARD, NULL, err);
     }
     for (int which = 0; which < OPERAND_COUNT && !status; which++) {
-        if (is_result(which)) {
+        if (problem_is_result(which)) {
             tensors[which] = wide.tensors[which];
             memset(&wide.tensors[which], 0, sizeof(wide.tensors[which]));
         }
@@ -114,7 +109,7 @@ static int measure_plain(struct check_truth *truth, const struct problem *proble
     struct plain_results plain;
     const int status = plain_create(&plain, &undropped, truth->backward, err);
     for (int which = 0; which < OPERAND_COUNT && !status; which++) {
-        if (!is_result(which) || !truth->tensors[which].data) {
+        if (!problem_is_result(which) || !truth->tensors[which].data) {
             continue;
         }
         truth->plain[which] = compare_tensors(&plain.tensors[which], &expected[which]);
@@ -165,7 +160,7 @@ int check_compare(const struct check_truth *truth, const struct problem *problem
     for (int which = OPERAND_O; which <= OPERAND_DBIAS; which++) {
         const bool is_gradient = which >= OPERAND_DQ;
         const struct io_tensor *expected = &truth->tensors[which];
-        if (!is_result(which) || !expected->data || is_gradient != backward) {
+        if (!problem_is_result(which) || !expected->data || is_gradient != backward) {
             continue;
         }
         struct check_row *row = &rows[n++];
@@ -183,7 +178,7 @@ void check_spoil_results(struct problem *problem)
 {
     for (int which = OPERAND_O; which <= OPERAND_DBIAS; which++) {
         struct io_tensor *t = &problem->tensors[which];
-        if (is_result(which) && t->data) {
+        if (problem_is_result(which) && t->data) {
             // All bits set is a NaN in every float type here.
             memset(t->data, 0xff, t->bytes);
         }

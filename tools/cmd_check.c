@@ -1,4 +1,5 @@
-// cmd_check.c: attn check, every kernel that this machine can run against the fp64 reference.
+// cmd_check.c: attn check, every kernel that this machine can run, or a GPU's, against the fp64
+// reference.
 //
 // Without a problem on the command line it runs a list of small ones that touches every option: is
 // this build right on this machine? With one it answers: is my problem computed right?
@@ -70,6 +71,7 @@ struct report {
     struct io_table *table;
     struct io_json json;
     int failures;
+    int refusals; // by the GPU
     int64_t comparisons;
     bool has_worst; // of the problem at hand
     struct check_row worst;
@@ -152,10 +154,31 @@ static void report_problem(struct report *report, const char *title)
     report->has_worst = false;
 }
 
+// What a GPU has no kernel for: part is "forward" or "backward".
+static void report_refusal(struct report *report, const char *title, const char *part,
+                           const char *reason)
+{
+    report->refusals++;
+    if (report->options->json) {
+        struct io_json *json = &report->json;
+        io_json_object_begin(json, NULL);
+        io_json_string(json, "problem", title);
+        io_json_string(json, "refused", part);
+        io_json_string(json, "reason", reason);
+        io_json_object_end(json);
+        return;
+    }
+    const char *const cells[] = {title, "-", part, "-", "-", "-", "-"};
+    for (size_t i = 0; i < sizeof(cells) / sizeof(cells[0]); i++) {
+        io_table_cell(report->table, "%s", cells[i]);
+    }
+    io_table_cell(report->table, "refused");
+}
+
 // ------------------------------------------------------------------------------------------------
 // One problem
 
-// Runs forward, or backward on the forward results that are there, on one instruction set.
+// Runs forward, or backward on the forward results that are there, on one instruction set or GPU.
 static int check_op(struct problem *problem, attn_context_t *context, attn_op_t op,
                     const struct check_truth *truth, const char *title, struct report *report,
                     struct io_error *err)
@@ -196,6 +219,56 @@ static int check_isa(struct problem *problem, const struct check_options *option
     return status;
 }
 
+static bool is_on_gpu(const struct check_options *options)
+{
+    return options->problem.backend == ATTN_BACKEND_CUDA;
+}
+
+static int check_gpu(struct problem *problem, const struct check_options *options,
+                     const struct check_truth *truth, const char *title, struct report *report,
+                     struct io_error *err)
+{
+    attn_context_t *context = NULL;
+    int status = launch_context(&options->problem, &context, err);
+    check_spoil_results(problem);
+    status = status ? status : check_op(problem, context, ATTN_FORWARD, truth, title, report, err);
+    if (!status && truth->backward) {
+        status = check_op(problem, context, ATTN_BACKWARD, truth, title, report, err);
+    }
+    attn_context_destroy(context);
+    return status;
+}
+
+static int check_isas(struct problem *problem, const struct check_options *options,
+                      const struct check_truth *truth, const char *title, struct report *report,
+                      struct io_error *err)
+{
+    const int only = options->problem.isa;
+    int status = 0;
+    for (int isa = ATTN_ISA_SCALAR; isa < (int)ATTN_ISA_COUNT && !status; isa++) {
+        if (attn_isa_available((attn_isa_t)isa) && (only == ATTN_ISA_AUTO || only == isa)) {
+            status = check_isa(problem, options, (attn_isa_t)isa, truth, title, report, err);
+        }
+    }
+    return status;
+}
+
+// Of a list of problems, what the GPU has no kernel for is reported and left out. Returns whether
+// it has one at all, and sets *backward to whether the backward pass is left.
+static bool keep_what_gpu_has(const struct problem *problem, const char *title, bool *backward,
+                              struct report *report)
+{
+    if (attn_supports(NULL, &problem->desc, ATTN_FORWARD) == ATTN_UNSUPPORTED) {
+        report_refusal(report, title, "forward", attn_last_error());
+        return false;
+    }
+    if (*backward && attn_supports(NULL, &problem->desc, ATTN_BACKWARD) == ATTN_UNSUPPORTED) {
+        report_refusal(report, title, "backward", attn_last_error());
+        *backward = false;
+    }
+    return true;
+}
+
 static int prepare(struct problem *problem, const struct check_options *options,
                    struct io_error *err)
 {
@@ -224,16 +297,19 @@ static int check_problem(const struct check_options *options, struct report *rep
     struct problem problem = {0};
     struct check_truth truth = {0};
     char title[256] = "";
+    bool backward = options->backward;
+    bool is_able = true;
     int status = prepare(&problem, options, err);
     if (!status) {
         problem_title(&problem, title, sizeof(title));
-        status = check_truth_create(&truth, &problem, options->backward, err);
+        is_able = !report->is_suite || !is_on_gpu(options) ||
+                  keep_what_gpu_has(&problem, title, &backward, report);
     }
-    const int only = options->problem.isa;
-    for (int isa = ATTN_ISA_SCALAR; isa < (int)ATTN_ISA_COUNT && !status; isa++) {
-        if (attn_isa_available((attn_isa_t)isa) && (only == ATTN_ISA_AUTO || only == isa)) {
-            status = check_isa(&problem, options, (attn_isa_t)isa, &truth, title, report, err);
-        }
+    if (!status && is_able) {
+        status = check_truth_create(&truth, &problem, backward, err);
+        status = status               ? status
+                 : is_on_gpu(options) ? check_gpu(&problem, options, &truth, title, report, err)
+                                      : check_isas(&problem, options, &truth, title, report, err);
     }
     if (!status && report->is_suite) {
         report_problem(report, title);
@@ -261,6 +337,9 @@ static int parse_suite_row(char *text, const struct check_options *given,
     }
     *options = *given;
     problem_options_init(&options->problem);
+    options->problem.backend = given->problem.backend;
+    options->problem.device = given->problem.device;
+    options->problem.dtype = given->problem.dtype;
     options->problem.isa = given->problem.isa;
     options->problem.threads = given->problem.threads;
     options->problem.verbose = given->problem.verbose;
@@ -271,8 +350,8 @@ static int parse_suite_row(char *text, const struct check_options *given,
     return options_parse(&line, n, words, err);
 }
 
-static int check_suite(const struct check_options *given, struct report *report,
-                       struct io_error *err)
+static int check_list(const struct check_options *given, struct report *report,
+                      struct io_error *err)
 {
     struct io_progress progress;
     io_progress_begin(&progress, stderr, "check", N_SUITE);
@@ -294,16 +373,35 @@ static int check_suite(const struct check_options *given, struct report *report,
     return status;
 }
 
-// Whether the command line describes a problem at all.
-static bool names_a_problem(const struct command_line *line)
+// GPU kernels are for 16-bit types: there the list is gone through in both, or in the one given.
+static int check_suite(const struct check_options *given, struct report *report,
+                       struct io_error *err)
 {
-    static const char *const neutral[] = {"all",     "json",    "isa",
-                                          "threads", "verbose", "random-seed"};
+    static const attn_dtype_t dtypes[] = {ATTN_BF16, ATTN_F16};
+    if (!is_on_gpu(given) || given->problem.dtype) {
+        return check_list(given, report, err);
+    }
+    int status = 0;
+    for (size_t i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]) && !status; i++) {
+        struct check_options options = *given;
+        options.problem.dtype = 1 + (int)dtypes[i];
+        status = check_list(&options, report, err);
+    }
+    return status;
+}
+
+// Whether the command line describes a problem at all.
+static bool names_a_problem(const struct command_line *line, const struct check_options *options)
+{
+    // For a GPU the last three say where and in what the list is computed.
+    static const char *const neutral[] = {"all",         "json",    "isa",    "threads", "verbose",
+                                          "random-seed", "backend", "device", "dtype"};
+    const size_t n = sizeof(neutral) / sizeof(neutral[0]) - (is_on_gpu(options) ? 0 : 3);
     size_t given = 0;
     for (size_t i = 0; i < OPTIONS_MAX; i++) {
         given += line->given[i];
     }
-    for (size_t i = 0; i < sizeof(neutral) / sizeof(neutral[0]); i++) {
+    for (size_t i = 0; i < n; i++) {
         given -= options_given(line, neutral[i]);
     }
     return given > 0;
@@ -330,8 +428,9 @@ static int run_checks(const struct check_options *options, struct report *report
         status = status ? status : io_json_finish(&report->json, "standard output", err);
     } else if (!status) {
         status = io_table_print(report->table, stdout, err);
-        printf("\n%lld comparisons with the fp64 reference, %d failed\n",
+        printf("\n%lld comparisons with the fp64 reference, %d failed",
                (long long)report->comparisons, report->failures);
+        printf(report->refusals ? ", %d refused: attn explain says why\n" : "\n", report->refusals);
     }
     io_table_destroy(report->table);
     return status;
@@ -344,8 +443,10 @@ int cmd_check(int argc, char **argv)
     struct command_line line = {
         .usage = "attn check [options]",
         .description =
-            "Computes a problem with every instruction set of this machine and compares with the\n"
-            "fp64 reference. Without a problem: a list of small ones that touches every option.\n"
+            "Computes a problem with every instruction set of this machine, or with --backend\n"
+            "cuda on a GPU, and compares with the fp64 reference. Without a problem: a list of\n"
+            "small ones that touches every option; for a GPU in bf16 and f16, and what it has no\n"
+            "kernel for is listed as refused.\n"
             "The allowed error is 2 times (gradients: 3 times) that of a plain implementation in "
             "the\n"
             "same precision, plus the rounding of the result. Exit status 1 if any is larger.",
@@ -353,7 +454,9 @@ int cmd_check(int argc, char **argv)
             "  attn check                                    everything, in some seconds\n"
             "  attn check --seqlen 1000 --heads 8,2 --dim 128 --dtype bf16 --causal --backward\n"
             "  attn check --q q.npy --k k.npy --v v.npy --window 128,0\n"
-            "  attn check --isa avx2 --all\n",
+            "  attn check --isa avx2 --all\n"
+            "  attn check --backend cuda                     the list, on the first GPU\n"
+            "  attn check --backend cuda --device 1 --dtype f16 --seqlen 4096 --dim 128 --causal\n",
     };
     options_add_group(&line, "Options", check_table, OPTIONS_COUNT(check_table), &options);
     problem_options_add(&line, &options.problem, PROBLEM_ALL);
@@ -362,11 +465,13 @@ int cmd_check(int argc, char **argv)
         return early;
     }
     struct io_error err = {{0}};
-    struct report report = {.options = &options, .is_suite = !names_a_problem(&line)};
+    struct report report = {.options = &options, .is_suite = !names_a_problem(&line, &options)};
     int status = run_checks(&options, &report, &err);
     if (!status && report.comparisons == 0) {
-        status = io_fail(&err, "nothing was compared: this machine (or ATTN_ISA) has no such "
-                               "instruction set");
+        status = is_on_gpu(&options)
+                     ? io_fail(&err, "nothing was compared: the GPU has no kernel for any of it")
+                     : io_fail(&err, "nothing was compared: this machine (or ATTN_ISA) has no such "
+                                     "instruction set");
     }
     if (status) {
         return command_fail("check", &err);

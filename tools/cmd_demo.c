@@ -85,7 +85,7 @@ static int load_layer(const struct demo_options *options, const char *path, int6
     return problem_add_forward_results(problem, err);
 }
 
-static int time_layer(attn_context_t *context, const struct problem *problem,
+static int time_layer(attn_context_t *context, struct problem *problem,
                       struct layer_outcome *outcome, struct io_error *err)
 {
     struct launch launch;
@@ -94,13 +94,15 @@ static int time_layer(attn_context_t *context, const struct problem *problem,
         return -1;
     }
     snprintf(outcome->kernel, sizeof(outcome->kernel), "%s", attn_plan_kernel_name(launch.plan));
-    int status = launch_forward(&launch, &problem->args.in, err);
+    int status = launch_load(&launch, problem, err);
+    status = status ? status : launch_run(&launch, err);
     for (int i = 0; i < SAMPLES && !status; i++) {
         const double start = launch_clock();
-        status = launch_forward(&launch, &problem->args.in, err);
+        status = launch_run(&launch, err);
         samples[i] = launch_clock() - start;
     }
     outcome->seconds = bench_summarise(samples, SAMPLES);
+    status = status ? status : launch_fetch(&launch, problem, err);
     launch_destroy(&launch);
     return status;
 }

@@ -64,9 +64,13 @@ static int run(const struct run_options *options, struct io_error *err)
         status = launch_create(&launch, context, &problem.desc, ATTN_FORWARD, err);
     }
     if (!status) {
+        status = launch_load(&launch, &problem, err);
+    }
+    if (!status) {
         const double start = launch_clock();
-        status = launch_forward(&launch, &problem.args.in, err);
+        status = launch_run(&launch, err);
         const double seconds = launch_clock() - start;
+        status = status ? status : launch_fetch(&launch, &problem, err);
         status = status ? status : results_write(results, 2, err);
         if (!status) {
             status = print_report(&problem, attn_plan_kernel_name(launch.plan), seconds,
@@ -97,7 +101,8 @@ int cmd_run(int argc, char **argv)
             "  attn run --q q.npy --k k.npy --v v.npy --dtype bf16 --window 127,0 --softcap 30 "
             "-o o.npy\n"
             "  attn run --q q.npy --k k.npy --v v.npy --cu-seqlens-q 0,100,250 "
-            "--cu-seqlens-kv 0,100,250 -o o.npy\n",
+            "--cu-seqlens-kv 0,100,250 -o o.npy\n"
+            "  attn run -i layer.safetensors --dtype bf16 --backend cuda -o out.safetensors\n",
     };
     options_add_group(&line, "Results", run_table, OPTIONS_COUNT(run_table), &options);
     problem_options_add(&line, &options.problem, PROBLEM_ALL & ~(unsigned)PROBLEM_SHAPE);

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "device_memory.h"
+
 static void print_log(void *user, attn_log_level_t level, const char *text)
 {
     (void)user;
@@ -38,70 +40,91 @@ int launch_create(struct launch *launch, attn_context_t *context, const attn_des
                   attn_op_t op, struct io_error *err)
 {
     memset(launch, 0, sizeof(*launch));
+    launch->op = op;
+    launch->is_device = desc->backend == ATTN_BACKEND_CUDA;
     const attn_status_t status = attn_plan_create(context, desc, op, &launch->plan);
     if (status) {
         return fail_status(status, err);
     }
-    launch->is_device = desc->backend == ATTN_BACKEND_CUDA;
     launch->workspace_bytes = attn_plan_workspace_bytes(launch->plan);
-    launch->workspace = malloc(launch->workspace_bytes ? launch->workspace_bytes : 1);
-    if (!launch->workspace) {
-        const size_t bytes = launch->workspace_bytes;
-        launch_destroy(launch);
-        return io_fail(err, "out of memory for a workspace of %zu bytes", bytes);
-    }
     return 0;
 }
 
 void launch_destroy(struct launch *launch)
 {
     attn_plan_destroy(launch->plan);
-    free(launch->workspace);
+    if (launch->is_device) {
+        device_free(launch->workspace);
+    } else {
+        free(launch->workspace);
+    }
+    if (launch->device) {
+        device_problem_destroy(launch->device);
+    }
+    free(launch->device);
     memset(launch, 0, sizeof(*launch));
 }
 
-// A kernel that was handed host memory would end the GPU's context.
-static int check_memory(const struct launch *launch, struct io_error *err)
+static int load_device(struct launch *launch, const struct problem *problem, struct io_error *err)
 {
-    return launch->is_device ? io_fail(err, "--backend cuda: this command's arrays are in host "
-                                            "memory; explain and compile take it")
-                             : 0;
-}
-
-int launch_forward(const struct launch *launch, const attn_forward_args_t *args,
-                   struct io_error *err)
-{
-    if (check_memory(launch, err)) {
+    launch->device = calloc(1, sizeof(*launch->device));
+    if (!launch->device) {
+        return io_fail(err, "out of memory");
+    }
+    if (device_open((int)problem->desc.device_index, err) ||
+        device_problem_create(launch->device, problem, err) ||
+        device_alloc(launch->workspace_bytes, "workspace", &launch->workspace, err) ||
+        device_spoil(launch->workspace, launch->workspace_bytes, err)) {
         return -1;
     }
+    launch->args = launch->device->args;
+    return 0;
+}
+
+int launch_load(struct launch *launch, const struct problem *problem, struct io_error *err)
+{
+    if (launch->is_device) {
+        return load_device(launch, problem, err);
+    }
+    launch->args = problem->args;
+    launch->workspace = malloc(launch->workspace_bytes ? launch->workspace_bytes : 1);
+    return launch->workspace ? 0
+                             : io_fail(err, "out of memory for a workspace of %zu bytes",
+                                       launch->workspace_bytes);
+}
+
+int launch_start(const struct launch *launch, struct io_error *err)
+{
     const attn_status_t status =
-        attn_forward(launch->plan, args, launch->workspace, launch->workspace_bytes, NULL);
+        launch->op == ATTN_FORWARD ? attn_forward(launch->plan, &launch->args.in, launch->workspace,
+                                                  launch->workspace_bytes, NULL)
+                                   : attn_backward(launch->plan, &launch->args, launch->workspace,
+                                                   launch->workspace_bytes, NULL);
     return status ? fail_status(status, err) : 0;
 }
 
-int launch_backward(const struct launch *launch, const attn_backward_args_t *args,
-                    struct io_error *err)
+int launch_run(const struct launch *launch, struct io_error *err)
 {
-    if (check_memory(launch, err)) {
-        return -1;
-    }
-    const attn_status_t status =
-        attn_backward(launch->plan, args, launch->workspace, launch->workspace_bytes, NULL);
-    return status ? fail_status(status, err) : 0;
+    const int status = launch_start(launch, err);
+    return status || !launch->is_device ? status : device_wait(err);
 }
 
-int launch_once(attn_context_t *context, const struct problem *problem, attn_op_t op, char *kernel,
+int launch_fetch(const struct launch *launch, struct problem *problem, struct io_error *err)
+{
+    return launch->device ? device_problem_fetch(launch->device, problem, err) : 0;
+}
+
+int launch_once(attn_context_t *context, struct problem *problem, attn_op_t op, char *kernel,
                 struct io_error *err)
 {
     struct launch launch;
-    if (launch_create(&launch, context, &problem->desc, op, err)) {
-        return -1;
-    }
-    if (kernel) {
+    int status = launch_create(&launch, context, &problem->desc, op, err);
+    if (!status && kernel) {
         snprintf(kernel, LAUNCH_NAME_BYTES, "%s", attn_plan_kernel_name(launch.plan));
     }
-    const int status = op == ATTN_FORWARD ? launch_forward(&launch, &problem->args.in, err)
-                                          : launch_backward(&launch, &problem->args, err);
+    status = status ? status : launch_load(&launch, problem, err);
+    status = status ? status : launch_run(&launch, err);
+    status = status ? status : launch_fetch(&launch, problem, err);
     launch_destroy(&launch);
     return status;
 }

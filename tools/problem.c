@@ -477,6 +477,12 @@ int problem_add_gradient_inputs(struct problem *problem, const char *do_spec, co
     return 0;
 }
 
+bool problem_is_result(int which)
+{
+    return which >= OPERAND_O && which <= OPERAND_DBIAS && which != OPERAND_DO &&
+           which != OPERAND_DLSE;
+}
+
 void problem_title(const struct problem *problem, char *text, size_t text_bytes)
 {
     const attn_desc_t *d = &problem->desc;

@@ -94,6 +94,9 @@ enum problem_operand {
     OPERAND_COUNT
 };
 
+// Whether a kernel writes it.
+bool problem_is_result(int which);
+
 struct problem {
     attn_desc_t desc;
     attn_backward_args_t args; // args.in is the forward pass's

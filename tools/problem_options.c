@@ -104,8 +104,10 @@ static const struct option length_options[] = {
 
 static const struct option machine_options[] = {
     {"backend", 0, OPTION_CHOICE, FIELD(backend), NULL, 0, 0, "auto cpu reference cuda",
-     "reference: fp64, row by row, slow"},
-    {"device", 0, OPTION_INT, FIELD(device), "N", 0, 1023, NULL, "which GPU"},
+     "auto is the CPU; reference: fp64, row by row, slow; cuda: a GPU, to which operands are "
+     "copied"},
+    {"device", 0, OPTION_INT, FIELD(device), "N", 0, 1023, NULL,
+     "which GPU of --backend cuda; default 0"},
     {"isa", 0, OPTION_CHOICE, FIELD(isa), NULL, 0, 0, ISA_CHOICES,
      "highest instruction set of the CPU to use"},
     {"threads", 0, OPTION_INT, FIELD(threads), "N", 0, 65536, NULL,

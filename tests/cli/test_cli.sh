@@ -155,9 +155,26 @@ expect 0 '"kernel": "sm90_fill_o4"' $gpu ATTN_JIT=0 ATTN_PACK=kernels.pack "$att
     --backend cuda --seqlen 64,0
 expect 0 "ATTN_JIT=0 forbids" $gpu ATTN_JIT=0 "$attn" explain --json --backend cuda --seqlen 64,0
 random --shape 0,4,16 -o empty_kv.npy
-expect 2 "arrays are in host memory" $gpu "$attn" run --q q.npy --k empty_kv.npy --v empty_kv.npy \
-    --backend cuda -o gpu.npy
-absent gpu.npy
+# The fake driver has memory and runs nothing: what no kernel wrote stays NaN, and is found.
+empty="--q q.npy --k empty_kv.npy --v empty_kv.npy --backend cuda"
+expect 0 "sm90_fill_o4" $gpu "$attn" run $empty -o gpu.npy --lse gpu_lse.npy
+checks=$((checks + 1))
+[ "$(wc -c <gpu.npy)" -eq "$(wc -c <q.npy)" ] || fail "o from the GPU has another size than q"
+expect 1 "2560 NaN or inf misplaced" $gpu "$attn" check --backend cuda --seqlen 40,0 --heads 4 --dim 16
+expect 1 '"ok": false' $gpu "$attn" check --backend cuda --json --seqlen 40,0
+expect 1 "refused: attn explain says why" $gpu "$attn" check --backend cuda
+expect 1 '"refused": "backward"' $gpu "$attn" check --backend cuda --dtype f16 --json
+expect 2 "q.dtype: 0" $gpu "$attn" run $qkv --backend cuda -o none.npy
+expect 2 "it is for the forward pass" $gpu "$attn" grad $empty --do do.npy --out none.safetensors
+expect 2 "an operand: 10240 bytes on the GPU: cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)" \
+    $gpu FAKE_CUDA_FAIL=cuMemAlloc_v2=2 "$attn" run $empty -o none.npy
+expect 2 "cuCtxSynchronize: CUDA_ERROR_LAUNCH_FAILED (719)" \
+    $gpu FAKE_CUDA_FAIL=cuCtxSynchronize=719 "$attn" run $empty -o none.npy
+expect 2 "device_index: 2" $gpu "$attn" run $empty --device 2 -o none.npy
+expect 2 "device_index: 1, expected 0 for the CPU" "$attn" run $qkv --device 1 -o none.npy
+expect 2 "no NVIDIA driver" "$attn" run $empty -o none.npy
+absent none.npy
+absent none.safetensors
 ATTN_CACHE=off
 
 # ------------------------------------------------------------------------------------------------

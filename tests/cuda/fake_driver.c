@@ -1,6 +1,7 @@
-// A driver that is none: a shared object with the functions of libcuda.so.1 that libattn calls, so
-// that every way in which a driver can fail is a test on any machine. It runs no kernel; it keeps
-// count of what it was asked to do (fake_state). Environment:
+// A driver that is none: a shared object with the functions of libcuda.so.1 that libattn and the
+// attn command call, so that every way in which a driver can fail is a test on any machine. It runs
+// no kernel; device memory is the host's. It keeps count of what it was asked to do (fake_state).
+// Environment:
 //
 //   FAKE_CUDA_VERSION   what cuDriverGetVersion says; 13000
 //   FAKE_CUDA_DEVICES   compute capabilities: "90,100" is two GPUs; "90"
@@ -310,6 +311,130 @@ FAKE cu_result cuMemsetD32Async(cu_address address, uint32_t value, size_t count
     for (size_t i = 0; i < count; i++) {
         words[i] = value;
     }
+    return CU_SUCCESS;
+}
+
+// -------------------------------------------------------------------------------------------------
+// What libattn's callers use: memory, copies, events
+
+FAKE cu_result cuDeviceGetPCIBusId(char *text, int32_t bytes, cu_device device)
+{
+    FAIL_IF_TOLD();
+    (void)snprintf(text, (size_t)bytes, "0000:0%d:00.0", (int)device);
+    return CU_SUCCESS;
+}
+
+FAKE cu_result cuCtxSetCurrent(cu_context context)
+{
+    FAIL_IF_TOLD();
+    depth = context != NULL;
+    stack[0] = context;
+    return CU_SUCCESS;
+}
+
+FAKE cu_result cuCtxSynchronize(void)
+{
+    FAIL_IF_TOLD();
+    return depth > 0 ? CU_SUCCESS : CU_INVALID_VALUE;
+}
+
+FAKE cu_result cuMemAlloc_v2(cu_address *address_out, size_t bytes)
+{
+    FAIL_IF_TOLD();
+    void *memory = NULL;
+    if (depth == 0 || bytes == 0 || posix_memalign(&memory, 256, bytes) != 0) {
+        return bytes > 0 && depth > 0 ? CU_OUT_OF_MEMORY : CU_INVALID_VALUE;
+    }
+    *address_out = (cu_address)(uintptr_t)memory;
+    return CU_SUCCESS;
+}
+
+FAKE cu_result cuMemFree_v2(cu_address address)
+{
+    FAIL_IF_TOLD();
+    free((void *)(uintptr_t)address);
+    return CU_SUCCESS;
+}
+
+FAKE cu_result cuMemcpyHtoD_v2(cu_address to, const void *from, size_t bytes)
+{
+    FAIL_IF_TOLD();
+    memcpy((void *)(uintptr_t)to, from, bytes);
+    return CU_SUCCESS;
+}
+
+FAKE cu_result cuMemcpyDtoH_v2(void *to, cu_address from, size_t bytes)
+{
+    FAIL_IF_TOLD();
+    memcpy(to, (const void *)(uintptr_t)from, bytes);
+    return CU_SUCCESS;
+}
+
+FAKE cu_result cuMemcpyDtoDAsync_v2(cu_address to, cu_address from, size_t bytes, cu_stream stream)
+{
+    FAIL_IF_TOLD();
+    (void)stream;
+    memcpy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
+    return CU_SUCCESS;
+}
+
+FAKE cu_result cuMemsetD8_v2(cu_address address, uint8_t value, size_t bytes)
+{
+    FAIL_IF_TOLD();
+    memset((void *)(uintptr_t)address, value, bytes);
+    return CU_SUCCESS;
+}
+
+FAKE cu_result cuMemsetD8Async(cu_address address, uint8_t value, size_t bytes, cu_stream stream)
+{
+    FAIL_IF_TOLD();
+    (void)stream;
+    memset((void *)(uintptr_t)address, value, bytes);
+    return CU_SUCCESS;
+}
+
+// An event is the number of launches and records before it, so that time passes without a clock:
+// a millisecond with each launch, a little with each record.
+typedef struct fake_event {
+    int launches, records;
+} fake_event_t;
+
+FAKE cu_result cuEventCreate(fake_event_t **event_out, uint32_t flags)
+{
+    FAIL_IF_TOLD();
+    (void)flags;
+    *event_out = calloc(1, sizeof(**event_out));
+    return *event_out != NULL ? CU_SUCCESS : CU_OUT_OF_MEMORY;
+}
+
+FAKE cu_result cuEventRecord(fake_event_t *event, cu_stream stream)
+{
+    FAIL_IF_TOLD();
+    (void)stream;
+    static atomic_int records;
+    *event = (fake_event_t){state.launches, records++};
+    return CU_SUCCESS;
+}
+
+FAKE cu_result cuEventSynchronize(fake_event_t *event)
+{
+    FAIL_IF_TOLD();
+    (void)event;
+    return CU_SUCCESS;
+}
+
+FAKE cu_result cuEventElapsedTime(float *ms_out, const fake_event_t *begin, const fake_event_t *end)
+{
+    FAIL_IF_TOLD();
+    *ms_out =
+        (float)(end->launches - begin->launches) + 1e-3f * (float)(end->records - begin->records);
+    return CU_SUCCESS;
+}
+
+FAKE cu_result cuEventDestroy_v2(fake_event_t *event)
+{
+    FAIL_IF_TOLD();
+    free(event);
     return CU_SUCCESS;
 }
 

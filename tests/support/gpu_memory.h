@@ -1,34 +1,25 @@
-// Device memory, streams and graphs for the checks that need a GPU: functions of the driver that
-// the library itself has no use for. Everything here ends the process on failure.
+// Device memory, streams and graphs for the checks that need a GPU: what the attn command uses of
+// the driver, and what only a test asks of it. Everything here ends the process on failure.
 #ifndef ATTN_TESTS_GPU_MEMORY_H
 #define ATTN_TESTS_GPU_MEMORY_H
 
-#include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cuda/driver_api.h"
+#include "gpu_driver.h"
 
-typedef uint64_t gpu_pointer;
 typedef struct CUgraph_st *gpu_graph;
 typedef struct CUgraphExec_st *gpu_graph_exec;
 
 // X(field, symbol, parameters)
-#define GPU_FUNCTIONS(X)                                                                           \
-    X(init, "cuInit", (uint32_t flags))                                                            \
-    X(retain, "cuDevicePrimaryCtxRetain", (cu_context * context, cu_device device))                \
+#define GPU_TEST_FUNCTIONS(X)                                                                      \
     X(create_context, "cuCtxCreate_v2", (cu_context * context, uint32_t flags, cu_device device))  \
     X(destroy_context, "cuCtxDestroy_v2", (cu_context context))                                    \
-    X(set_current, "cuCtxSetCurrent", (cu_context context))                                        \
     X(current, "cuCtxGetCurrent", (cu_context * context))                                          \
-    X(synchronize, "cuCtxSynchronize", (void))                                                     \
-    X(alloc, "cuMemAlloc_v2", (gpu_pointer * pointer, size_t bytes))                               \
-    X(free, "cuMemFree_v2", (gpu_pointer pointer))                                                 \
-    X(to_device, "cuMemcpyHtoD_v2", (gpu_pointer to, const void *from, size_t bytes))              \
-    X(to_host, "cuMemcpyDtoH_v2", (void *to, gpu_pointer from, size_t bytes))                      \
-    X(fill, "cuMemsetD8_v2", (gpu_pointer pointer, uint8_t value, size_t bytes))                   \
     X(stream_create, "cuStreamCreate", (cu_stream * stream, uint32_t flags))                       \
     X(stream_wait, "cuStreamSynchronize", (cu_stream stream))                                      \
     X(stream_destroy, "cuStreamDestroy_v2", (cu_stream stream))                                    \
@@ -36,33 +27,28 @@ typedef struct CUgraphExec_st *gpu_graph_exec;
     X(capture_end, "cuStreamEndCapture", (cu_stream stream, gpu_graph * graph))                    \
     X(instantiate, "cuGraphInstantiateWithFlags",                                                  \
       (gpu_graph_exec * exec, gpu_graph graph, uint64_t flags))                                    \
-    X(graph_launch, "cuGraphLaunch", (gpu_graph_exec exec, cu_stream stream))                      \
-    X(error_name, "cuGetErrorName", (cu_result result, const char **name))
+    X(graph_launch, "cuGraphLaunch", (gpu_graph_exec exec, cu_stream stream))
 
 static struct {
-#define GPU_FIELD(field, symbol, parameters) cu_result(*field) parameters;
-    GPU_FUNCTIONS(GPU_FIELD)
+#define GPU_FIELD(field, symbol, parameters) gpu_result(*field) parameters;
+    GPU_DRIVER_FUNCTIONS(GPU_FIELD)
+    GPU_TEST_FUNCTIONS(GPU_FIELD)
 #undef GPU_FIELD
 } gpu;
 
 static inline void gpu_load(void)
 {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW);
-    if (library == NULL) {
-        fprintf(stderr, "%s\n", dlerror());
+    const char *why = NULL;
+    void *library = gpu_driver_open(&why);
+#define GPU_LOOK_UP(field, symbol, parameters)                                                     \
+    why = why != NULL ? why : gpu_driver_symbol(library, symbol, &gpu.field);
+    GPU_DRIVER_FUNCTIONS(GPU_LOOK_UP)
+    GPU_TEST_FUNCTIONS(GPU_LOOK_UP)
+#undef GPU_LOOK_UP
+    if (why != NULL) {
+        fprintf(stderr, "%s\n", why);
         _exit(1);
     }
-#define GPU_LOOK_UP(field, symbol, parameters)                                                     \
-    do {                                                                                           \
-        void *address = dlsym(library, symbol);                                                    \
-        memcpy(&gpu.field, &address, sizeof(address));                                             \
-        if (address == NULL) {                                                                     \
-            fprintf(stderr, "no function %s\n", symbol);                                           \
-            _exit(1);                                                                              \
-        }                                                                                          \
-    } while (0);
-    GPU_FUNCTIONS(GPU_LOOK_UP)
-#undef GPU_LOOK_UP
 }
 
 #define GPU(call)                                                                                  \

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "gpu_args.h"
+
 static void copy_buffer(gpu_problem_t *gpu, const guard_buffer_t *buffer, bool is_result)
 {
     if (buffer->memory == NULL) {
@@ -37,65 +39,18 @@ static void copy_all(gpu_problem_t *gpu, const problem_t *p, const results_t *r)
     }
 }
 
-// Where the copy has what the host pointer points to. Guard bands keep one buffer's end from being
-// another one's beginning.
-static void *on_device(const gpu_problem_t *gpu, const void *host)
-{
-    const uintptr_t at = (uintptr_t)host;
-    for (int i = 0; i < gpu->count && host != NULL; i++) {
-        const uintptr_t begin = (uintptr_t)gpu->copies[i].host->data;
-        if (at >= begin && at <= begin + gpu->copies[i].host->bytes) {
-            return gpu->copies[i].device.data + (at - begin);
-        }
-    }
-    return NULL;
-}
-
-static void translate_forward(const gpu_problem_t *gpu, attn_forward_args_t *args)
-{
-    args->q = on_device(gpu, args->q);
-    args->k = on_device(gpu, args->k);
-    args->v = on_device(gpu, args->v);
-    args->o = on_device(gpu, args->o);
-    args->lse = on_device(gpu, args->lse);
-    args->cu_seqlens_q = on_device(gpu, args->cu_seqlens_q);
-    args->cu_seqlens_kv = on_device(gpu, args->cu_seqlens_kv);
-    args->seqused_q = on_device(gpu, args->seqused_q);
-    args->seqused_kv = on_device(gpu, args->seqused_kv);
-    args->leftpad_kv = on_device(gpu, args->leftpad_kv);
-    args->kv_batch_idx = on_device(gpu, args->kv_batch_idx);
-    args->page_table = on_device(gpu, args->page_table);
-    args->mask = on_device(gpu, args->mask);
-    args->bias = on_device(gpu, args->bias);
-    args->alibi_slopes = on_device(gpu, args->alibi_slopes);
-    args->sink = on_device(gpu, args->sink);
-    args->block_count = on_device(gpu, args->block_count);
-    args->block_index = on_device(gpu, args->block_index);
-    args->dropout_state = on_device(gpu, args->dropout_state);
-    args->q_descale = on_device(gpu, args->q_descale);
-    args->k_descale = on_device(gpu, args->k_descale);
-    args->v_descale = on_device(gpu, args->v_descale);
-}
-
-static void translate_backward(const gpu_problem_t *gpu, attn_backward_args_t *args)
-{
-    translate_forward(gpu, &args->in);
-    args->do_ = on_device(gpu, args->do_);
-    args->dlse = on_device(gpu, args->dlse);
-    args->dq = on_device(gpu, args->dq);
-    args->dk = on_device(gpu, args->dk);
-    args->dv = on_device(gpu, args->dv);
-    args->dsink = on_device(gpu, args->dsink);
-    args->dbias = on_device(gpu, args->dbias);
-}
-
 gpu_problem_t gpu_problem_create(const problem_t *problem, const results_t *results)
 {
     gpu_problem_t gpu = {.forward = problem_forward_args(problem, results),
                          .backward = problem_backward_args(problem, results)};
+    struct gpu_range ranges[GPU_PROBLEM_COPIES];
     copy_all(&gpu, problem, results);
-    translate_forward(&gpu, &gpu.forward);
-    translate_backward(&gpu, &gpu.backward);
+    for (int i = 0; i < gpu.count; i++) {
+        const gpu_problem_copy_t *const copy = &gpu.copies[i];
+        ranges[i] = (struct gpu_range){copy->host->data, copy->device.data, copy->host->bytes};
+    }
+    gpu_args_forward(&gpu.forward, ranges, (size_t)gpu.count);
+    gpu_args_backward(&gpu.backward, ranges, (size_t)gpu.count);
     return gpu;
 }
 
