@@ -33,6 +33,25 @@ forward_rows() {
 FORWARD
 }
 
+# The Hopper backward kernels: d_qk, d_v, block_m, registers of the key warpgroups.
+backward_rows() {
+    local d_qk d_v block_m compute mask kernel
+    while read -r d_qk d_v block_m compute; do
+        for mask in 0 3; do
+            for kernel in backward backward_preprocess backward_postprocess; do
+                echo "fast src/device/sm90/sm90_$kernel.c sm_90a -DATTN_CFG_KERNEL=backward -DATTN_CFG_BF16=1" \
+                    "-DATTN_CFG_D_QK=$d_qk -DATTN_CFG_D_V=$d_v -DATTN_CFG_BLOCK_M=$block_m -DATTN_CFG_WARPGROUPS=2" \
+                    "-DATTN_CFG_STAGES=2 -DATTN_CFG_MASK=$mask -DATTN_CFG_LOAD_REGISTERS=24" \
+                    "-DATTN_CFG_COMPUTE_REGISTERS=$compute"
+            done
+        done
+    done <<BACKWARD
+64 64 128 192
+128 128 64 208
+192 64 64 208
+BACKWARD
+}
+
 rows="
 fast examples/ladder/ampere_gemm.c sm_80
 fast examples/ladder/ampere_gemm.c sm_90a
@@ -52,6 +71,7 @@ fast examples/ladder/blackwell_attention_pair.c sm_100a
 fast examples/ladder/blackwell_attention_pair.c sm_103a
 fast src/device/common/fill_forward.c sm_90a -DATTN_CFG_KERNEL=fill -DATTN_CFG_O_BYTES=2
 $(forward_rows)
+$(backward_rows)
 assembles tests/emu/every_instruction.c sm_90a
 assembles tests/emu/every_instruction.c sm_100a
 assembles tests/emu/every_instruction.c sm_103a

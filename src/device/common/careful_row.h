@@ -13,9 +13,7 @@
 
 #include "../../shared/exp2.h"
 #include "../../shared/gpu_forward_params.h"
-#include "../ptx/math_ops.h"
-#include "../ptx/memory_ops.h"
-#include "../ptx/warp.h"
+#include "careful_dot.h"
 
 // A row, its keys and the rows of the operands in memory.
 struct careful_row {
@@ -29,20 +27,6 @@ struct careful_row {
     float scale;
     float sink; // -inf: none
 };
-
-DEVICE float warp_sum(float x)
-{
-    UNROLL
-    for (uint32_t lane = 16; lane > 0; lane /= 2) {
-        x += shuffle_xor_f32(x, lane);
-    }
-    return x;
-}
-
-DEVICE float load_element(const uint16_t *p)
-{
-    return F32_OF_ELEMENT(ld_global_u16(p));
-}
 
 // Joins the sink: gives what o must be multiplied by, and lse.
 DEVICE float careful_row_total(const struct careful_row *row, float max, float sum, float *lse)
@@ -71,13 +55,7 @@ DEVICE float careful_row_forward(const struct careful_row *row, int32_t d_qk, in
     }
     NO_UNROLL
     for (int64_t key = row->key_begin; key < row->key_end; key++) {
-        float dot = 0.0f;
-        NO_UNROLL
-        for (int32_t d = lane; d < d_qk; d += 32) {
-            dot = fma_f32(load_element(row->q + d), load_element(row->k + key * row->k_stride + d),
-                          dot);
-        }
-        float product = warp_sum(dot);
+        float product = warp_dot(row->q, row->k + key * row->k_stride, d_qk);
         float rescale = 1.0f;
         float weight = 0.0f; // of a score of -inf
         if (product != -INFINITY_F32) {
