@@ -10,7 +10,7 @@
 // of a head, each of which begins with a block of its own: `blocks` of them.
 typedef struct attn_gpu_backward_scratch {
     // (heads_q, blocks, 2, block_m): lse in units of log2, delta. A row without weight has lse
-    // +inf; one that the tensor cores cannot be trusted with NaN.
+    // +inf; one that the tensor cores cannot be trusted with NaN in both.
     float *stats;
     // (heads_q, blocks, block_m, d_qk rounded up to 64), fragments of the main kernel: sums of
     // dS K, not scaled

@@ -43,7 +43,10 @@ DEVICE struct careful_pair careful_row_of(const kernel_params_t *p, const struct
     pair.q = operand_row(&p->q, block, row);
     pair.d_o = operand_row(&p->do_, block, row);
     pair.lse = ld_global_f32(p->lse + lse_index(p, block, row));
-    pair.delta = ld_global_f32(block_stats(p, block->index) + BLOCK_M + row - block->row0);
+    pair.delta = warp_dot(pair.d_o, operand_row(&p->o, block, row), p->d_v);
+    if (p->dlse) {
+        pair.delta -= ld_global_f32(p->dlse + lse_index(p, block, row));
+    }
     pair.scale = p->scale;
     pair.k = 0;
     pair.v = 0;
@@ -118,7 +121,6 @@ DEVICE void redo_key(const kernel_params_t *p, const struct query_block *first, 
     attn_mask_shape_t shape =
         mask_shape(p, block.sequence.len_q, block.sequence.len_kv, block.sequence.leftpad);
     attn_range_t rows = attn_tile_full_q_range(&shape, key, key + 1);
-    int32_t block0 = first_block_of(p, block.b, block.sequence.q_start);
     float dk[QK_LANE_COLUMNS];
     float dv[V_LANE_COLUMNS];
     UNROLL
@@ -134,8 +136,6 @@ DEVICE void redo_key(const kernel_params_t *p, const struct query_block *first, 
         block.h = first->h + i;
         NO_UNROLL
         for (int32_t row = (int32_t)rows.begin; row < rows.end; row++) {
-            block.row0 = row / BLOCK_M * BLOCK_M;
-            block.index = block_index(p, block.h, block0 + row / BLOCK_M);
             struct careful_pair pair = careful_row_of(p, &block, row);
             if (pair.lse == -INFINITY_F32) {
                 continue;

@@ -3,7 +3,7 @@
 //
 //   - lse in units of log2 and delta = sum over d of dO O - dlse, row by row. A row that has no
 //     weights, or is not in use, gets lse +inf: exp2 makes its weights 0. A row whose lse is NaN
-//     or too large to be trusted gets NaN, which makes every result that it reaches NaN:
+//     or too large to be trusted gets NaN in both, which makes every result that it reaches NaN:
 //     postprocess computes these again;
 //   - zeros where the main kernel adds dQ;
 //   - a copy of the last block of a sequence, with zeros behind its rows, where the operands hold
@@ -79,7 +79,7 @@ DEVICE void write_stats(const kernel_params_t *p, const struct query_block *bloc
         if (vote_any(counts)) {
             float dot = row_dot(operand_row(&p->do_, block, row), operand_row(&p->o, block, row),
                                 counts ? p->d_v : 0);
-            delta = counts ? dot : 0.0f;
+            delta = !counts ? 0.0f : lse == lse ? dot : lse;
         }
         if (counts && p->dlse) {
             delta -= ld_global_f32(p->dlse + lse_index(p, block, row));

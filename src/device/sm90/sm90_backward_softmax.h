@@ -59,6 +59,19 @@ DEVICE void pack_weights(uint32_t *weights, const float *s, uint32_t lse, float 
     }
 }
 
+// The two weights of a pair. f16: by shifts, as conversions of halves would spill. A NaN comes out
+// as a number, but then delta is NaN.
+DEVICE float low_weight(uint32_t pair)
+{
+    return ATTN_CFG_BF16 ? f32_of_bits(pair << 16) : f32_of_bits(pair << 13 & 0xfffe000) * 0x1p112f;
+}
+
+DEVICE float high_weight(uint32_t pair)
+{
+    return ATTN_CFG_BF16 ? f32_of_bits(pair & 0xffff0000u)
+                         : f32_of_bits(pair >> 3 & 0xfffe000) * 0x1p112f;
+}
+
 // dS^T in place of P^T; dp: dP^T.
 DEVICE void pack_gradients(uint32_t *weights, const float *dp, uint32_t delta)
 {
@@ -70,8 +83,8 @@ DEVICE void pack_gradients(uint32_t *weights, const float *dp, uint32_t delta)
         for (int r = 0; r < 2; r++) {
             const float *pair = dp + 4 * j + 2 * r;
             uint32_t weight = weights[2 * j + r];
-            float low = (pair[0] - f32_of_bits(row_delta[0])) * F32_OF_ELEMENT(weight & 0xffff);
-            float high = (pair[1] - f32_of_bits(row_delta[1])) * F32_OF_ELEMENT(weight >> 16);
+            float low = (pair[0] - f32_of_bits(row_delta[0])) * low_weight(weight);
+            float high = (pair[1] - f32_of_bits(row_delta[1])) * high_weight(weight);
             weights[2 * j + r] = PACK_X2(low, high);
         }
     }
