@@ -3,7 +3,7 @@
 #ifndef EMU_BACKWARD_FIXTURE_H
 #define EMU_BACKWARD_FIXTURE_H
 
-#include "sm90_problem.h"
+#include "sm90_fixture.h"
 
 // A gradient, in the layout of the operand that it belongs to.
 struct gradient {

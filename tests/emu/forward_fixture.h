@@ -3,7 +3,7 @@
 #ifndef EMU_FORWARD_FIXTURE_H
 #define EMU_FORWARD_FIXTURE_H
 
-#include "sm90_problem.h"
+#include "sm90_fixture.h"
 
 static void forward_entry(const void *params)
 {

@@ -1,7 +1,7 @@
 // Problems for the Hopper kernels on the emulator: operands, lengths, tensor maps, and the forward
 // pass in fp64. For a file that includes a kernel first, with its configuration given by the build.
-#ifndef EMU_SM90_PROBLEM_H
-#define EMU_SM90_PROBLEM_H
+#ifndef EMU_SM90_FIXTURE_H
+#define EMU_SM90_FIXTURE_H
 
 #include "emu.h"
 #include <math.h>
