@@ -49,6 +49,8 @@ static emu_status launch_forward(const struct forward_case *c, const struct forw
                                  emu_async async, uint32_t seed, struct emu_result *result)
 {
     attn_gpu_forward_params_t p = make_params(c, data);
+    uint32_t counter = 0;
+    p.tiles.counter = c->has_used || c->is_packed ? &counter : NULL;
     size_t o_bytes = (size_t)(data->q_rows * c->h_q * c->d_v) * 2;
     size_t lse_bytes = (size_t)(data->q_rows * c->h_q) * sizeof(float);
     memset(data->o, 0xff, o_bytes);
@@ -64,7 +66,8 @@ static emu_status launch_forward(const struct forward_case *c, const struct forw
         {"sink", (void *)(uintptr_t)data->sink, sizeof data->sink, 0},
         {"seqused_q", (void *)(uintptr_t)c->used_q, sizeof c->used_q, 0},
         {"seqused_kv", (void *)(uintptr_t)c->used_kv, sizeof c->used_kv, 0},
-        {"leftpad_kv", (void *)(uintptr_t)c->leftpad, sizeof c->leftpad, 0}};
+        {"leftpad_kv", (void *)(uintptr_t)c->leftpad, sizeof c->leftpad, 0},
+        {"counter", &counter, sizeof counter, EMU_READ_WRITE}};
     struct emu_launch launch = {.name = "sm90_forward",
                                 .entry = forward_entry,
                                 .params = &p,

@@ -1,5 +1,5 @@
-// For test_emu_mutations.c: which deletions leave a kernel of the ladder right, and known mistakes
-// with the words that must report them.
+// For test_emu_mutations.c: which deletions leave a kernel right, and known mistakes with the words
+// that must report them.
 #ifndef EMU_MUTATION_LISTS_H
 #define EMU_MUTATION_LISTS_H
 
@@ -10,6 +10,7 @@ struct harmless_deletion {
     const char *function;
     const char *text;
     const char *reason;
+    int skip; // calls of the same text in the same function, before this one
 };
 
 struct seeded_bug {
@@ -18,13 +19,69 @@ struct seeded_bug {
     enum mutation_kind kind;
     int32_t delta;
     const char *message; // NULL: nothing is reported, but the numbers are wrong
-    int skip;            // calls of the same text in the same function, before this one
+    int skip;            // as above
 };
 
-#if LEVEL == 2
+#ifdef ATTN_CFG_KERNEL
 
 static const struct harmless_deletion HARMLESS[] = {
-    {NULL, NULL, NULL},
+    {"sm90_forward", "setmaxnreg_inc", "only the compiler's register limit depends on it", 0},
+    {"compute_tiles", "warp_sync", "store_tile's barriers come after the last read of the slot", 0},
+#if ATTN_CFG_MASK
+    {"schedule_tiles", "mbarrier_wait(smem + SMEM_TILE_WANTED)",
+     "a tile is then taken too early, which only unbalances the CTAs", 0},
+#else
+    {"load_blocks", "mbarrier_arrive(smem + SMEM_TILE_WANTED)", "tiles are dealt out", 0},
+#endif
+#if ATTN_CFG_SEPARATE_O
+    {"store_tile", "barrier_sync(BARRIER_GROUP + group)",
+     "the next tile's first barrier comes before O is staged again", 2},
+#else
+    {"store_tile", "bulk_wait_group_read(0)", "Q was not given back before the store had read", 0},
+    {"store_tile", "barrier_sync(BARRIER_GROUP + group)",
+     "each warp stages over its own rows of Q, which its products have read", 0},
+    {"compute_tiles", "bulk_wait_group_read(0)", "each tile's store was waited for", 0},
+#endif
+    {NULL, NULL, NULL, 0},
+};
+
+static const struct seeded_bug BUGS[] = {
+    {"sm90_forward", "cta_sync", DELETE, 0, "races with its init", 0},
+    {"init_barriers", "fence_mbarrier_init", DELETE, 0, "has no fence_mbarrier_init after it", 0},
+    {"schedule_tiles", "mbarrier_wait(smem + SMEM_TILE_EMPTY + 8 * pipe.stage)", DELETE, 0, NULL,
+     0},
+    {"load_tiles", "mbarrier_wait(smem + SMEM_TILE_FULL + 8 * s)", DELETE, 0,
+     "reads uninitialised shared memory", 0},
+    {"load_q", "mbarrier_arrive_expect_tx(smem + SMEM_Q_FULL)", CHANGE, 16, "arrivals, 16 bytes",
+     0},
+    {"load_k", "mbarrier_wait(smem + SMEM_K_EMPTY + 8 * pipe->stage)", DELETE, 0,
+     "beyond its count", 0},
+    {"first_block", "mbarrier_wait(c->smem + SMEM_K_FULL + 8 * c->k_pipe.stage)", DELETE, 0,
+     "races with the TMA load", 0},
+    {"next_block", "mbarrier_wait(c->smem + SMEM_V_FULL + 8 * c->v_pipe.stage)", CHANGE, 1,
+     "races with the TMA load", 0},
+    {"next_block", "wgmma_wait_group(1)", DELETE, 0, "was in flight", 0},
+    {"next_block", "wgmma_wait_group(0)", DELETE, 0, "may still be read: the wgmma reading B", 0},
+    {"issue_output", "wgmma_fence", DELETE, 0, "wgmma without a wgmma_fence", 0},
+    {"store_tile", "fence_proxy_async", DELETE, 0, "has no fence.proxy.async after it", 0},
+    {"store_tile", "barrier_sync(BARRIER_GROUP + group)", CHANGE, 32, "128 of 160 threads", 1},
+#if ATTN_CFG_PING_PONG
+    {"take_turn", "barrier_sync(BARRIER_TURN + group)", DELETE, 0, "at 128 of 256 threads", 0},
+    {"pass_turn", "barrier_arrive(BARRIER_TURN + (group + 1) % WARPGROUPS)", DELETE, 0, "deadlock",
+     0},
+#endif
+#if ATTN_CFG_SEPARATE_O
+    {"compute_tiles", "bulk_wait_group_read(0)", DELETE, 0,
+     "ended without waiting for its bulk stores", 0},
+#else
+    {"compute_tile", "bulk_wait_group_read(0)", DELETE, 0, "may still be read: the TMA store", 0},
+#endif
+};
+
+#elif LEVEL == 2
+
+static const struct harmless_deletion HARMLESS[] = {
+    {NULL, NULL, NULL, 0},
 };
 
 static const struct seeded_bug BUGS[] = {
@@ -43,10 +100,11 @@ static const struct seeded_bug BUGS[] = {
 #elif LEVEL == 4
 
 static const struct harmless_deletion HARMLESS[] = {
-    {"blackwell_gemm", "tcgen05_relinquish", "nobody else on the SM waits to allocate"},
+    {"blackwell_gemm", "tcgen05_relinquish", "nobody else on the SM waits to allocate", 0},
     {"blackwell_gemm", "warp_sync",
-     "a GPU wants the lanes together at an aligned barrier; the emulator takes them as they come"},
-    {NULL, NULL, NULL},
+     "a GPU wants the lanes together at an aligned barrier; the emulator takes them as they come",
+     0},
+    {NULL, NULL, NULL, 0},
 };
 
 static const struct seeded_bug BUGS[] = {
@@ -73,8 +131,8 @@ static const struct seeded_bug BUGS[] = {
 #elif LEVEL == 3
 
 static const struct harmless_deletion HARMLESS[] = {
-    {"hopper_attention", "setmaxnreg_inc", "only the compiler's register limit depends on it"},
-    {NULL, NULL, NULL},
+    {"hopper_attention", "setmaxnreg_inc", "only the compiler's register limit depends on it", 0},
+    {NULL, NULL, NULL, 0},
 };
 
 static const struct seeded_bug BUGS[] = {
@@ -111,10 +169,11 @@ static const struct seeded_bug BUGS[] = {
 #elif LEVEL == 5
 
 static const struct harmless_deletion HARMLESS[] = {
-    {"blackwell_attention", "tcgen05_relinquish", "nobody else on the SM waits to allocate"},
+    {"blackwell_attention", "tcgen05_relinquish", "nobody else on the SM waits to allocate", 0},
     {"blackwell_attention", "warp_sync",
-     "a GPU wants the lanes together at an aligned barrier; the emulator takes them as they come"},
-    {NULL, NULL, NULL},
+     "a GPU wants the lanes together at an aligned barrier; the emulator takes them as they come",
+     0},
+    {NULL, NULL, NULL, 0},
 };
 
 static const struct seeded_bug BUGS[] = {
@@ -171,10 +230,12 @@ static const struct seeded_bug BUGS[] = {
 #else
 
 static const struct harmless_deletion HARMLESS[] = {
-    {"blackwell_attention_pair", "tcgen05_relinquish", "nobody else on the SM waits to allocate"},
+    {"blackwell_attention_pair", "tcgen05_relinquish", "nobody else on the SM waits to allocate",
+     0},
     {"blackwell_attention_pair", "warp_sync",
-     "a GPU wants the lanes together at an aligned barrier; the emulator takes them as they come"},
-    {NULL, NULL, NULL},
+     "a GPU wants the lanes together at an aligned barrier; the emulator takes them as they come",
+     0},
+    {NULL, NULL, NULL, 0},
 };
 
 static const struct seeded_bug BUGS[] = {
