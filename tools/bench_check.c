@@ -6,6 +6,7 @@
 #include "bench_check.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "check_truth.h"
@@ -141,6 +142,21 @@ static int check_rows(const struct bench_case *c, const struct problem *problem,
 // ------------------------------------------------------------------------------------------------
 // The twin: the same case, short enough for the reference
 
+// "0,8192,10240" with each sequence cut to a few tiles: "0,300,600".
+static void shorten_packed(const char *text, char out[BENCH_CU_SEQLENS_BYTES])
+{
+    int64_t begin = 0;
+    int64_t total = 0;
+    int used = snprintf(out, BENCH_CU_SEQLENS_BYTES, "0");
+    for (const char *at = strchr(text, ','); at; at = strchr(at + 1, ',')) {
+        const int64_t end = strtoll(at + 1, NULL, 10);
+        total += end - begin < TWIN_LENGTH ? end - begin : TWIN_LENGTH;
+        begin = end;
+        used += snprintf(out + used, (size_t)(BENCH_CU_SEQLENS_BYTES - used), ",%lld",
+                         (long long)total);
+    }
+}
+
 static int check_twin(const struct bench_case *c, attn_context_t *context, bool *wrong_out,
                       struct io_error *err)
 {
@@ -149,9 +165,16 @@ static int check_twin(const struct bench_case *c, attn_context_t *context, bool 
     struct check_truth truth = {0};
     struct check_row rows[CHECK_MAX_ROWS];
     char kernel[LAUNCH_NAME_BYTES];
+    char cu_seqlens[BENCH_CU_SEQLENS_BYTES];
     options.batch = options.batch < 2 ? options.batch : 2;
     for (int i = 0; i < 2; i++) {
         options.seqlen[i] = options.seqlen[i] < TWIN_LENGTH ? options.seqlen[i] : TWIN_LENGTH;
+    }
+    if (*c->cu_seqlens) {
+        shorten_packed(c->cu_seqlens, cu_seqlens);
+        options.cu_seqlens_q = options.cu_seqlens_kv = cu_seqlens;
+        // The rows of the pack are the last of its starts.
+        options.seqlen[0] = options.seqlen[1] = strtoll(strrchr(cu_seqlens, ',') + 1, NULL, 10);
     }
     // One K/V head suffices, with all the query heads that share it.
     if (c->options.heads[1] > 0 && c->options.heads[0] % c->options.heads[1] == 0) {
@@ -188,8 +211,10 @@ int bench_check(const struct bench_case *c, const struct problem *problem, attn_
 {
     const attn_desc_t *d = &problem->desc;
     int status = check_twin(c, context, wrong_out, err);
-    // With a window to the left the rows' own problem would need other keys: the twin has to do.
-    if (status || d->window_left >= 0 || d->s_kv < d->s_q || d->batch == 0) {
+    // With a window to the left the rows' own problem would need other keys, packed sequences other
+    // starts, a mask tensor other rows: the twin has to do.
+    if (status || d->window_left >= 0 || d->varlen_q || d->mask.present || d->s_kv < d->s_q ||
+        d->batch == 0) {
         return status;
     }
     if (d->s_q <= 3 * SLICE_ROWS) {

@@ -178,6 +178,7 @@ int bench_rates_measure(attn_isa_t isa, int threads, struct bench_rates *rates)
     threads = 1;
 #endif
     rates->threads = threads;
+    rates->copy_gbs = 0.0;
     rates->fma_gflops = measure_fma(kernels, threads);
     return measure_sgemm(kernels, threads, &rates->sgemm_gflops) ||
                    measure_read(kernels, threads, &rates->read_gbs)
@@ -191,4 +192,5 @@ void bench_rates_keep_best(struct bench_rates *best, const struct bench_rates *o
     best->fma_gflops = fmax(best->fma_gflops, other->fma_gflops);
     best->sgemm_gflops = fmax(best->sgemm_gflops, other->sgemm_gflops);
     best->read_gbs = fmax(best->read_gbs, other->read_gbs);
+    best->copy_gbs = fmax(best->copy_gbs, other->copy_gbs);
 }

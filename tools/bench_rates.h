@@ -14,6 +14,7 @@ struct bench_rates {
     double fma_gflops;
     double sgemm_gflops;
     double read_gbs;
+    double copy_gbs; // of a GPU's memory, instead of the others
 };
 
 // isa: the highest to use; scalar means what the compiler makes of plain C. Takes about a second.

@@ -2,6 +2,7 @@
 #include "bench_report.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,15 +10,12 @@
 #include "io/table.h"
 
 // How many times as long the peer takes: the median over rounds of the ratio within a round where
-// both have the same number of rounds, else the ratio of the medians. NaN: not measured.
+// both have the same number of rounds, else the ratio of the medians.
 static double ratio_to(const struct bench_result *ours, const struct bench_result *peer,
                        int our_rounds, int peer_rounds)
 {
     double ratios[BENCH_MAX_ROUNDS];
     size_t n = 0;
-    if (!peer) {
-        return NAN;
-    }
     for (int round = 0; round < our_rounds && our_rounds == peer_rounds; round++) {
         const double ratio = peer->round_median_s[round] / ours->round_median_s[round];
         if (isfinite(ratio)) {
@@ -34,8 +32,27 @@ static double ratio_to(const struct bench_result *ours, const struct bench_resul
 // ------------------------------------------------------------------------------------------------
 // Table
 
+// Of a GPU, which is measured in two protocols.
+static bool is_of_gpu(const struct bench_set *set)
+{
+    bool is = set->rates.copy_gbs > 0.0;
+    for (size_t i = 0; i < set->n; i++) {
+        is = is || set->results[i].n_sustained > 0;
+    }
+    return is;
+}
+
 static void print_rates(const struct bench_set *set, FILE *stream)
 {
+    if (is_of_gpu(set)) {
+        fprintf(stream, "%s", set->machine);
+        if (set->rates.copy_gbs > 0.0) {
+            fprintf(stream, ", memory copied in the same run: %.0f GB/s read and written",
+                    set->rates.copy_gbs);
+        }
+        fprintf(stream, "\n\n");
+        return;
+    }
     fprintf(stream, "%s, %d thread%s\n", set->machine, set->threads, set->threads == 1 ? "" : "s");
     if (set->has_rates) {
         fprintf(stream,
@@ -55,13 +72,58 @@ static void share_cell(struct io_table *table, double part, double whole)
     }
 }
 
-// The columns of every row; behind them each peer has two. add_row fills them in this order.
-static const char *const own_columns[] = {
+// The columns of every row; behind them each peer has two. cpu_row and gpu_row fill them in this
+// order.
+static const char *const cpu_columns[] = {
     "<case", "<kernel", ">ms", ">quartiles", ">GFLOP/s", ">of sgemm", ">GB/s", ">of read",
 };
-enum { OWN_COLUMNS = sizeof(own_columns) / sizeof(own_columns[0]) };
+static const char *const gpu_columns[] = {
+    "<case",      "<kernel",  ">cold us", ">quartiles", ">TFLOP/s",
+    ">sustained", ">of gemm", ">MHz",     ">W",         ">pJ/FLOP",
+};
+enum {
+    CPU_COLUMNS = sizeof(cpu_columns) / sizeof(cpu_columns[0]),
+    GPU_COLUMNS = sizeof(gpu_columns) / sizeof(gpu_columns[0]),
+};
 
-static void add_row(struct io_table *table, const struct bench_set *sets, int n_sets,
+// A number that may not be known.
+static void number_cell(struct io_table *table, const char *format, double value)
+{
+    if (!isfinite(value)) {
+        io_table_cell(table, "-");
+        return;
+    }
+    char text[64];
+    snprintf(text, sizeof(text), format, value);
+    io_table_cell(table, "%s", text);
+}
+
+// TFLOP/s cold and sustained, and the sustained state's figures.
+static void gpu_row(struct io_table *table, const struct bench_set *sets, int n_sets,
+                    const struct bench_result *result)
+{
+    const struct bench_summary cold = bench_summarise(result->samples_s, result->n_samples);
+    const double hot = bench_summarise(result->sustained_s, result->n_sustained).median;
+    io_table_cell(table, "%s", result->name);
+    io_table_cell(table, "%s", result->kernel);
+    io_table_cell(table, "%.1f", cold.median * 1e6);
+    io_table_cell(table, "%.1f %%", 100.0 * (cold.high - cold.low) / cold.median);
+    io_table_cell(table, "%.0f", result->flops / cold.median * 1e-12);
+    number_cell(table, "%.0f", result->flops / hot * 1e-12);
+    number_cell(table, "%.0f %%", 100.0 * result->flops / hot * 1e-9 / result->gemm_gflops);
+    number_cell(table, "%.0f", result->clock_mhz);
+    number_cell(table, "%.0f", result->joules / hot);
+    number_cell(table, "%.2f", result->joules / result->flops * 1e12);
+    for (int i = 1; i < n_sets; i++) {
+        const struct bench_result *peer = bench_set_find(&sets[i], result->name);
+        const double theirs =
+            peer ? bench_summarise(peer->sustained_s, peer->n_sustained).median : NAN;
+        number_cell(table, "%.0f", result->flops / theirs * 1e-12);
+        number_cell(table, "%.2fx", theirs / hot);
+    }
+}
+
+static void cpu_row(struct io_table *table, const struct bench_set *sets, int n_sets,
                     const struct bench_result *result)
 {
     const struct bench_summary t = bench_summarise(result->samples_s, result->n_samples);
@@ -90,12 +152,13 @@ static void add_row(struct io_table *table, const struct bench_set *sets, int n_
 
 int bench_report_table(const struct bench_set *sets, int n_sets, FILE *stream, struct io_error *err)
 {
-    const char *columns[OWN_COLUMNS + 2 * BENCH_MAX_SETS];
+    const bool is_gpu = is_of_gpu(&sets[0]);
+    const char *columns[GPU_COLUMNS + 2 * BENCH_MAX_SETS];
     char names[BENCH_MAX_SETS][BENCH_NAME_BYTES + 8];
-    int n_columns = OWN_COLUMNS;
-    memcpy(columns, own_columns, sizeof(own_columns));
+    int n_columns = is_gpu ? GPU_COLUMNS : CPU_COLUMNS;
+    memcpy(columns, is_gpu ? gpu_columns : cpu_columns, (size_t)n_columns * sizeof(*columns));
     for (int i = 1; i < n_sets; i++) {
-        snprintf(names[i], sizeof(names[i]), ">%s ms", sets[i].name);
+        snprintf(names[i], sizeof(names[i]), is_gpu ? ">%s" : ">%s ms", sets[i].name);
         columns[n_columns++] = names[i];
         columns[n_columns++] = ">we are";
     }
@@ -108,12 +171,15 @@ int bench_report_table(const struct bench_set *sets, int n_sets, FILE *stream, s
         if (i > 0 && strcmp(sets[0].results[i].series, sets[0].results[i - 1].series) != 0) {
             io_table_rule(table);
         }
-        add_row(table, sets, n_sets, &sets[0].results[i]);
+        (is_gpu ? gpu_row : cpu_row)(table, sets, n_sets, &sets[0].results[i]);
     }
     const int status = io_table_print(table, stream, err);
     io_table_destroy(table);
-    fprintf(stream, "\nms: median of all samples; quartiles: distance of the outer quartiles, in "
-                    "%% of the median; GB/s: every operand counted once\n");
+    fprintf(stream, is_gpu ? "\ncold: median of single runs, L2 empty; quartiles: distance of the "
+                             "outer quartiles, in %% of the median; sustained, and all to its "
+                             "right: back to back on the heated GPU, in TFLOP/s\n"
+                           : "\nms: median of all samples; quartiles: distance of the outer "
+                             "quartiles, in %% of the median; GB/s: every operand counted once\n");
     return status;
 }
 
@@ -128,23 +194,35 @@ struct curve {
     size_t n;
 };
 
+// A GPU's points are those of the sustained protocol, in TFLOP/s; a CPU's are in GFLOP/s.
+static struct bench_summary point_of(const struct bench_result *result, bool is_gpu)
+{
+    return is_gpu ? bench_summarise(result->sustained_s, result->n_sustained)
+                  : bench_summarise(result->samples_s, result->n_samples);
+}
+
 // The points of one series of one set. Peers are drawn at our count of operations.
 static void make_curve(const struct bench_set *ours, const struct bench_set *set,
                        const char *series, struct curve *curve)
 {
+    const bool is_gpu = is_of_gpu(ours);
+    const double unit = is_gpu ? 1e-12 : 1e-9;
     snprintf(curve->name, sizeof(curve->name), "%s, %s", series, set->name);
     curve->n = 0;
     for (size_t i = 0; i < ours->n && curve->n < MAX_POINTS; i++) {
         const struct bench_result *own = &ours->results[i];
         const struct bench_result *result = bench_set_find(set, own->name);
-        if (strcmp(own->series, series) != 0 || !result || result->n_samples == 0) {
+        if (strcmp(own->series, series) != 0 || !result) {
             continue;
         }
-        const struct bench_summary t = bench_summarise(result->samples_s, result->n_samples);
+        const struct bench_summary t = point_of(result, is_gpu);
+        if (!isfinite(t.median)) {
+            continue;
+        }
         curve->x[curve->n] = (double)own->s;
-        curve->y[curve->n] = own->flops / t.median * 1e-9;
-        curve->low[curve->n] = own->flops / t.high * 1e-9;
-        curve->high[curve->n++] = own->flops / t.low * 1e-9;
+        curve->y[curve->n] = own->flops / t.median * unit;
+        curve->low[curve->n] = own->flops / t.high * unit;
+        curve->high[curve->n++] = own->flops / t.low * unit;
     }
 }
 
@@ -196,9 +274,12 @@ int bench_report_plot(const char *path, const struct bench_set *sets, int n_sets
         status = io_fail(err, "%s: more than %d lines; choose some with --series", path,
                          IO_PLOT_MAX_SERIES);
     } else {
-        const int used = snprintf(subtitle, sizeof(subtitle), "%s, %d threads", sets[0].machine,
-                                  sets[0].threads);
-        if (sets[0].has_rates && used > 0 && (size_t)used < sizeof(subtitle)) {
+        const bool is_gpu = is_of_gpu(&sets[0]);
+        const int used =
+            is_gpu ? snprintf(subtitle, sizeof(subtitle), "%s, sustained", sets[0].machine)
+                   : snprintf(subtitle, sizeof(subtitle), "%s, %d threads", sets[0].machine,
+                              sets[0].threads);
+        if (!is_gpu && sets[0].has_rates && used > 0 && (size_t)used < sizeof(subtitle)) {
             snprintf(subtitle + used, sizeof(subtitle) - (size_t)used,
                      "; sgemm %.0f GFLOP/s in the same run", sets[0].rates.sgemm_gflops);
         }
@@ -206,7 +287,7 @@ int bench_report_plot(const char *path, const struct bench_set *sets, int n_sets
             .title = "Attention: speed against sequence length",
             .subtitle = subtitle,
             .x_label = "sequence length",
-            .y_label = "GFLOP/s",
+            .y_label = is_gpu ? "TFLOP/s" : "GFLOP/s",
             .series = series,
             .n_series = n,
         };

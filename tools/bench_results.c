@@ -13,10 +13,16 @@
 // ------------------------------------------------------------------------------------------------
 // Sets
 
+void bench_result_clear(struct bench_result *result)
+{
+    free(result->samples_s);
+    free(result->sustained_s);
+}
+
 void bench_set_destroy(struct bench_set *set)
 {
     for (size_t i = 0; i < set->n; i++) {
-        free(set->results[i].samples_s);
+        bench_result_clear(&set->results[i]);
     }
     free(set->results);
     memset(set, 0, sizeof(*set));
@@ -51,24 +57,38 @@ struct bench_result *bench_set_result(struct bench_set *set, const char *series,
     memcpy(result->name, name, sizeof(name));
     snprintf(result->series, sizeof(result->series), "%s", series);
     result->s = s;
+    result->clock_mhz = result->joules = result->gemm_gflops = NAN;
     for (int round = 0; round < BENCH_MAX_ROUNDS; round++) {
         result->round_median_s[round] = NAN;
     }
     return result;
 }
 
+// Adds n samples to an array of *count.
+static int append(double **array, size_t *count, const double *samples, size_t n, const char *name,
+                  struct io_error *err)
+{
+    double *grown = realloc(*array, (*count + n + 1) * sizeof(double));
+    if (!grown) {
+        return io_fail(err, "%s: out of memory for %zu samples", name, n);
+    }
+    memcpy(grown + *count, samples, n * sizeof(double));
+    *array = grown;
+    *count += n;
+    return 0;
+}
+
 int bench_result_add(struct bench_result *result, int round, const double *samples_s, size_t n,
                      struct io_error *err)
 {
-    double *grown = realloc(result->samples_s, (result->n_samples + n + 1) * sizeof(double));
-    if (!grown) {
-        return io_fail(err, "%s: out of memory for %zu samples", result->name, n);
-    }
-    memcpy(grown + result->n_samples, samples_s, n * sizeof(double));
-    result->samples_s = grown;
-    result->n_samples += n;
     result->round_median_s[round] = bench_summarise(samples_s, n).median;
-    return 0;
+    return append(&result->samples_s, &result->n_samples, samples_s, n, result->name, err);
+}
+
+int bench_result_add_sustained(struct bench_result *result, const double *samples_s, size_t n,
+                               struct io_error *err)
+{
+    return append(&result->sustained_s, &result->n_sustained, samples_s, n, result->name, err);
 }
 
 void bench_set_end_round(struct bench_set *set)
@@ -110,10 +130,15 @@ struct bench_summary bench_summarise(const double *samples, size_t n)
 // ------------------------------------------------------------------------------------------------
 // Reading. Every field is checked: peers' files are written by others' programs.
 
-static double number_of(const json_t *object, const char *key)
+static double number_or(const json_t *object, const char *key, double otherwise)
 {
     const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : 0.0;
+    return json_is_number(value) ? json_number_value(value) : otherwise;
+}
+
+static double number_of(const json_t *object, const char *key)
+{
+    return number_or(object, key, 0.0);
 }
 
 // "series/S" into its parts.
@@ -128,8 +153,9 @@ static int split_case(const char *name, char *series, int64_t *s_out)
     return 0;
 }
 
-static int read_samples(const json_t *array, struct bench_result *result, int round,
-                        struct io_error *err)
+// Samples of the cold protocol, or with is_sustained of the other one.
+static int read_samples(const json_t *array, bool is_sustained, struct bench_result *result,
+                        int round, struct io_error *err)
 {
     const size_t n = json_array_size(array);
     double *samples = malloc((n + 1) * sizeof(double));
@@ -143,7 +169,10 @@ static int read_samples(const json_t *array, struct bench_result *result, int ro
             status = io_fail(err, "%s: sample %zu is not a positive number", result->name, i);
         }
     }
-    status = status ? status : bench_result_add(result, round, samples, n, err);
+    if (!status) {
+        status = is_sustained ? bench_result_add_sustained(result, samples, n, err)
+                              : bench_result_add(result, round, samples, n, err);
+    }
     free(samples);
     return status;
 }
@@ -165,7 +194,14 @@ static int read_result(const json_t *item, struct bench_set *set, struct io_erro
     snprintf(result->kernel, sizeof(result->kernel), "%s", kernel ? kernel : "");
     result->flops = number_of(item, "flops");
     result->bytes = number_of(item, "bytes");
-    return read_samples(samples, result, set->n_rounds, err);
+    result->clock_mhz = number_or(item, "clock_mhz", NAN);
+    result->joules = number_or(item, "joules", NAN);
+    result->gemm_gflops = number_or(item, "gemm_gflops", NAN);
+    return read_samples(samples, false, result, set->n_rounds, err) ||
+                   read_samples(json_object_get(item, "sustained_s"), true, result, set->n_rounds,
+                                err)
+               ? -1
+               : 0;
 }
 
 static int read_document(const json_t *document, struct bench_set *set, struct io_error *err)
@@ -192,6 +228,7 @@ static int read_document(const json_t *document, struct bench_set *set, struct i
             .fma_gflops = number_of(rates, "fma_gflops"),
             .sgemm_gflops = number_of(rates, "sgemm_gflops"),
             .read_gbs = number_of(rates, "read_gbs"),
+            .copy_gbs = number_of(rates, "copy_gbs"),
         };
         set->has_rates = true;
         bench_rates_keep_best(&set->rates, &read);
@@ -228,6 +265,15 @@ int bench_set_read(const char *path, struct bench_set *set, struct io_error *err
 // ------------------------------------------------------------------------------------------------
 // Writing
 
+static void write_samples(struct io_json *json, const char *key, const double *samples, size_t n)
+{
+    io_json_array_begin(json, key);
+    for (size_t i = 0; i < n; i++) {
+        io_json_number(json, NULL, samples[i]);
+    }
+    io_json_array_end(json);
+}
+
 static void write_result(struct io_json *json, const struct bench_result *result)
 {
     io_json_object_begin(json, NULL);
@@ -236,12 +282,25 @@ static void write_result(struct io_json *json, const struct bench_result *result
     io_json_number(json, "flops", result->flops);
     io_json_number(json, "bytes", result->bytes);
     io_json_number(json, "median_s", bench_summarise(result->samples_s, result->n_samples).median);
-    io_json_array_begin(json, "samples_s");
-    for (size_t i = 0; i < result->n_samples; i++) {
-        io_json_number(json, NULL, result->samples_s[i]);
+    write_samples(json, "samples_s", result->samples_s, result->n_samples);
+    if (result->n_sustained > 0) {
+        write_samples(json, "sustained_s", result->sustained_s, result->n_sustained);
+        io_json_number(json, "clock_mhz", result->clock_mhz);
+        io_json_number(json, "joules", result->joules);
+        io_json_number(json, "gemm_gflops", result->gemm_gflops);
     }
-    io_json_array_end(json);
     io_json_object_end(json);
+}
+
+static void write_rates(struct io_json *json, const struct bench_rates *rates)
+{
+    if (rates->copy_gbs > 0.0) {
+        io_json_number(json, "copy_gbs", rates->copy_gbs);
+        return;
+    }
+    io_json_number(json, "fma_gflops", rates->fma_gflops);
+    io_json_number(json, "sgemm_gflops", rates->sgemm_gflops);
+    io_json_number(json, "read_gbs", rates->read_gbs);
 }
 
 struct write_job {
@@ -261,9 +320,7 @@ static int write_body(FILE *stream, void *arg, struct io_error *err)
     io_json_integer(&json, "threads", set->threads);
     if (set->has_rates) {
         io_json_object_begin(&json, "rates");
-        io_json_number(&json, "fma_gflops", set->rates.fma_gflops);
-        io_json_number(&json, "sgemm_gflops", set->rates.sgemm_gflops);
-        io_json_number(&json, "read_gbs", set->rates.read_gbs);
+        write_rates(&json, &set->rates);
         io_json_object_end(&json);
     }
     io_json_array_begin(&json, "results");

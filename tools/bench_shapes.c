@@ -16,6 +16,8 @@ struct line_state {
     int64_t lengths[MAX_LENGTHS];
     int n_lengths;
     int64_t sq;
+    int64_t tokens;
+    bool is_packed;
 };
 
 static int fail_word(const struct line_state *line, const char *word, const char *expected,
@@ -70,6 +72,17 @@ static int read_key(struct line_state *line, const char *key, char *value)
     if (strcmp(key, "s") == 0) {
         return read_lengths(line, value);
     }
+    if (strcmp(key, "packed") == 0) {
+        line->is_packed = true;
+        return read_lengths(line, value);
+    }
+    if (strcmp(key, "tokens") == 0) {
+        return read_count(value, &line->tokens);
+    }
+    if (strcmp(key, "mask") == 0) {
+        o->mask = "random";
+        return strcmp(value, o->mask);
+    }
     if (strcmp(key, "sq") == 0) {
         return read_count(value, &line->sq);
     }
@@ -113,8 +126,61 @@ static int read_word(struct line_state *line, const char *word, struct io_error 
     *equals = 0;
     if (read_key(line, text, equals + 1)) {
         return fail_word(
-            line, word, "b, s, sq, h, d, dtype, window, softcap or splits with a legal value", err);
+            line, word,
+            "b, tokens, s, packed, sq, h, d, dtype, window, softcap, splits or mask with a legal "
+            "value",
+            err);
     }
+    return 0;
+}
+
+static struct bench_case *add_case(const struct line_state *line, struct bench_shapes *shapes,
+                                   struct io_error *err)
+{
+    if (shapes->n == BENCH_MAX_CASES) {
+        io_fail(err, "%s:%d: more than %d cases", line->path, line->number, BENCH_MAX_CASES);
+        return NULL;
+    }
+    struct bench_case *c = &shapes->cases[shapes->n++];
+    *c = line->row;
+    return c;
+}
+
+static int add_dense_case(const struct line_state *line, int64_t s, struct bench_shapes *shapes,
+                          struct io_error *err)
+{
+    struct bench_case *c = add_case(line, shapes, err);
+    if (!c) {
+        return -1;
+    }
+    c->s = s;
+    c->options.seqlen[0] = line->sq >= 0 ? line->sq : s;
+    c->options.seqlen[1] = s;
+    if (line->tokens > 0) {
+        c->options.batch = s > 0 && s < line->tokens ? line->tokens / s : 1;
+    }
+    return 0;
+}
+
+// All lengths of the line in one case.
+static int add_packed_case(const struct line_state *line, struct bench_shapes *shapes,
+                           struct io_error *err)
+{
+    struct bench_case *c = add_case(line, shapes, err);
+    int used = c ? snprintf(c->cu_seqlens, sizeof(c->cu_seqlens), "0") : -1;
+    for (int i = 0; i < line->n_lengths && used >= 0; i++) {
+        c->s += line->lengths[i];
+        used += snprintf(c->cu_seqlens + used, sizeof(c->cu_seqlens) - (size_t)used, ",%lld",
+                         (long long)c->s);
+        if ((size_t)used >= sizeof(c->cu_seqlens)) {
+            return io_fail(err, "%s:%d: packed: too many sequences", line->path, line->number);
+        }
+    }
+    if (!c) {
+        return -1;
+    }
+    c->options.seqlen[0] = c->options.seqlen[1] = c->s;
+    c->options.cu_seqlens_q = c->options.cu_seqlens_kv = c->cu_seqlens;
     return 0;
 }
 
@@ -136,6 +202,8 @@ static int read_line(struct line_state *line, char *text, const struct problem_o
     line->row.options.heads[0] = line->row.options.heads[1] = 16;
     line->n_lengths = 0;
     line->sq = -1;
+    line->tokens = 0;
+    line->is_packed = false;
     snprintf(line->row.series, sizeof(line->row.series), "%s", name);
     for (char *word = strtok_r(NULL, " \t\r", &save); word; word = strtok_r(NULL, " \t\r", &save)) {
         if (read_word(line, word, err)) {
@@ -143,20 +211,16 @@ static int read_line(struct line_state *line, char *text, const struct problem_o
         }
     }
     if (line->n_lengths == 0) {
-        return fail_word(line, name, "s=N,N,... behind it", err);
+        return fail_word(line, name, "s=N,N,... or packed=N,N,... behind it", err);
     }
-    for (int i = 0; i < line->n_lengths; i++) {
-        if (shapes->n == BENCH_MAX_CASES) {
-            return io_fail(err, "%s:%d: more than %d cases", line->path, line->number,
-                           BENCH_MAX_CASES);
-        }
-        struct bench_case *c = &shapes->cases[shapes->n++];
-        *c = line->row;
-        c->s = line->lengths[i];
-        c->options.seqlen[0] = line->sq >= 0 ? line->sq : c->s;
-        c->options.seqlen[1] = c->s;
+    if (line->is_packed) {
+        return add_packed_case(line, shapes, err);
     }
-    return 0;
+    int status = 0;
+    for (int i = 0; i < line->n_lengths && !status; i++) {
+        status = add_dense_case(line, line->lengths[i], shapes, err);
+    }
+    return status;
 }
 
 int bench_shapes_read(const char *path, const struct problem_options *base,

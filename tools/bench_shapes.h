@@ -6,11 +6,13 @@
 //
 //     b=N          sequences                            default 1
 //     s=N,N,...    length of queries and keys: one case for each
+//     tokens=N     instead of b: as many sequences of length s as make N rows
 //     sq=N         length of the queries, if it differs from s (decoding: sq=1)
+//     packed=N,N,...   instead of b and s: sequences of these lengths, packed; S is their sum
 //     h=N[/M]      query heads, and K/V heads           default 16
 //     d=N[/M]      head dim of q and k, and of v        default 64
 //     dtype=NAME   f32, f16, bf16, f8e4m3, f8e5m2       default f32
-//     window=L,R   softcap=X   splits=N
+//     window=L,R   softcap=X   splits=N   mask=random
 //     causal       rows see no later keys
 //     backward     measures the backward pass instead of the forward one
 //
@@ -20,11 +22,12 @@
 
 #include "problem.h"
 
-enum { BENCH_NAME_BYTES = 64, BENCH_MAX_CASES = 512 };
+enum { BENCH_NAME_BYTES = 64, BENCH_MAX_CASES = 512, BENCH_CU_SEQLENS_BYTES = 256 };
 
 struct bench_case {
     char series[BENCH_NAME_BYTES];
-    int64_t s; // the x of the plot
+    int64_t s;                               // the x of the plot
+    char cu_seqlens[BENCH_CU_SEQLENS_BYTES]; // of packed sequences; the options point here
     struct problem_options options;
     bool backward;
 };

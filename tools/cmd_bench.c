@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench_gpu.h"
 #include "bench_measure.h"
 #include "bench_report.h"
 #include "command.h"
@@ -37,6 +38,12 @@ static const struct option bench_table[] = {
      "runs before the first sample; default 5"},
     {"max-seconds", 0, OPTION_NUMBER, FIELD(protocol.max_seconds), "X", 0, 3600, NULL,
      "time for the samples of a case; default 3. At least 3 samples are taken"},
+    {"idle", 0, OPTION_NUMBER, FIELD(protocol.idle_seconds), "X", 0, 60, NULL,
+     "on a GPU: seconds of rest before the cold samples; default 0.4"},
+    {"heat", 0, OPTION_NUMBER, FIELD(protocol.heat_seconds), "X", 0, 600, NULL,
+     "on a GPU: seconds of work before the sustained samples; default 1"},
+    {"rounds", 0, OPTION_INT, FIELD(protocol.rounds), "N", 1, 1000, NULL,
+     "on a GPU: sustained samples, each of 0.1 s; default 5"},
     {"no-check", 0, OPTION_FLAG, FIELD(no_check), NULL, 0, 0, NULL,
      "do not compare with the reference before timing"},
     {"no-rates", 0, OPTION_FLAG, FIELD(no_rates), NULL, 0, 0, NULL,
@@ -116,7 +123,7 @@ static int keep_series(struct bench_set *set, const char *series, struct io_erro
         if (is_listed(series, set->results[i].series)) {
             set->results[kept++] = set->results[i];
         } else {
-            free(set->results[i].samples_s);
+            bench_result_clear(&set->results[i]);
         }
     }
     set->n = kept;
@@ -127,13 +134,17 @@ static int keep_series(struct bench_set *set, const char *series, struct io_erro
 // Measuring
 
 static int measure_rates(const struct bench_options *options, attn_context_t *context,
-                         struct bench_set *set, struct io_error *err)
+                         const struct bench_gpu *gpu, struct bench_set *set, struct io_error *err)
 {
     if (options->no_rates) {
         return 0;
     }
-    struct bench_rates rates;
-    if (bench_rates_measure(attn_context_isa(context), set->threads, &rates)) {
+    struct bench_rates rates = {.threads = set->threads};
+    if (gpu) {
+        if (bench_gpu_copy_rate(gpu, &rates.copy_gbs, err)) {
+            return -1;
+        }
+    } else if (bench_rates_measure(attn_context_isa(context), set->threads, &rates)) {
         return io_fail(err, "out of memory for measuring the machine's rates");
     }
     // Measured before and after the cases; the better one counts.
@@ -142,20 +153,34 @@ static int measure_rates(const struct bench_options *options, attn_context_t *co
     return 0;
 }
 
+static void name_set(const attn_context_t *context, const struct bench_gpu *gpu,
+                     struct bench_set *set)
+{
+    struct machine machine;
+    snprintf(set->name, sizeof(set->name), "libattn %s", attn_version_string());
+    set->threads = gpu ? 1 : (int)attn_context_workers(context);
+    if (gpu) {
+        snprintf(set->machine, sizeof(set->machine), "%s", bench_gpu_name(gpu));
+        return;
+    }
+    machine_read(&machine);
+    snprintf(set->machine, sizeof(set->machine), "%s, %s", machine.processor,
+             attn_isa_name(attn_context_isa(context)));
+}
+
 static int measure_all(const struct bench_options *options, const struct bench_shapes *shapes,
                        struct bench_set *set, bool *wrong_out, struct io_error *err)
 {
-    struct machine machine;
     attn_context_t *context = NULL;
-    if (launch_context(&options->problem, &context, err)) {
-        return -1;
+    struct bench_gpu *gpu = NULL;
+    int status = launch_context(&options->problem, &context, err);
+    if (!status && options->problem.backend == ATTN_BACKEND_CUDA) {
+        status = bench_gpu_open((int)options->problem.device, !options->no_rates, &gpu, err);
     }
-    machine_read(&machine);
-    snprintf(set->name, sizeof(set->name), "libattn %s", attn_version_string());
-    snprintf(set->machine, sizeof(set->machine), "%s, %s", machine.processor,
-             attn_isa_name(attn_context_isa(context)));
-    set->threads = (int)attn_context_workers(context);
-    int status = measure_rates(options, context, set, err);
+    if (!status) {
+        name_set(context, gpu, set);
+        status = measure_rates(options, context, gpu, set, err);
+    }
     struct io_progress progress;
     io_progress_begin(&progress, stderr, "bench", (int64_t)shapes->n);
     size_t measured = 0;
@@ -164,13 +189,14 @@ static int measure_all(const struct bench_options *options, const struct bench_s
         c.backward = c.backward || options->backward;
         io_progress_update(&progress, (int64_t)i);
         if (is_listed(options->series, c.series)) {
-            status = bench_measure(&c, context, &options->protocol, set, wrong_out, err);
+            status = bench_measure(&c, context, gpu, &options->protocol, set, wrong_out, err);
             measured++;
         }
     }
     io_progress_end(&progress);
-    status = status ? status : measure_rates(options, context, set, err);
+    status = status ? status : measure_rates(options, context, gpu, set, err);
     bench_set_end_round(set);
+    bench_gpu_close(gpu);
     attn_context_destroy(context);
     if (!status && measured == 0) {
         return options->series ? io_fail(err, "no case to measure: --series %s", options->series)
@@ -216,7 +242,13 @@ static int bench(const struct bench_options *options, const struct command_line 
 int cmd_bench(int argc, char **argv)
 {
     struct bench_options options = {
-        .protocol = {.warmup = 5, .samples = 20, .max_seconds = 3.0, .check = true},
+        .protocol = {.warmup = 5,
+                     .samples = 20,
+                     .max_seconds = 3.0,
+                     .check = true,
+                     .idle_seconds = 0.4,
+                     .heat_seconds = 1.0,
+                     .rounds = 5},
     };
     problem_options_init(&options.problem);
     struct command_line line = {
@@ -228,10 +260,15 @@ int cmd_bench(int argc, char **argv)
             "when causal, 2.5\n"
             "times as much backward. The machine's own rates are measured in the same run: fused\n"
             "multiply-adds on registers, a blocked fp32 matrix product and a memory read, all by\n"
-            "loops of this program. Exit status 1 if a result is wrong.",
+            "loops of this program. Exit status 1 if a result is wrong.\n"
+            "With --backend cuda on a GPU, by its own events: cold, each run alone behind a rest,\n"
+            "L2 emptied; and sustained, back to back on the heated GPU, by turns with cuBLAS's\n"
+            "matrix product of 8192. Clock and energy are NVML's. What the GPU has no kernel for "
+            "is\nsaid and left out.",
         .examples = "  attn bench bench/shapes/quick.txt\n"
                     "  attn bench bench/shapes/cpu.txt --series f32-d64-full --json ours.json\n"
-                    "  attn bench --from ours.json --peers torch.json --svg speed.svg\n",
+                    "  attn bench --from ours.json --peers torch.json --svg speed.svg\n"
+                    "  attn bench bench/shapes/hopper.txt --backend cuda --json ours.json\n",
         .max_positional = OPTIONS_MAX_POSITIONAL,
     };
     options_add_group(&line, "Options", bench_table, OPTIONS_COUNT(bench_table), &options);

@@ -65,6 +65,20 @@ void launch_destroy(struct launch *launch)
     memset(launch, 0, sizeof(*launch));
 }
 
+int launch_load_workspace(struct launch *launch, struct io_error *err)
+{
+    if (launch->is_device) {
+        return device_alloc(launch->workspace_bytes, "workspace", &launch->workspace, err) ||
+                       device_spoil(launch->workspace, launch->workspace_bytes, err)
+                   ? -1
+                   : 0;
+    }
+    launch->workspace = malloc(launch->workspace_bytes ? launch->workspace_bytes : 1);
+    return launch->workspace ? 0
+                             : io_fail(err, "out of memory for a workspace of %zu bytes",
+                                       launch->workspace_bytes);
+}
+
 static int load_device(struct launch *launch, const struct problem *problem, struct io_error *err)
 {
     launch->device = calloc(1, sizeof(*launch->device));
@@ -72,25 +86,18 @@ static int load_device(struct launch *launch, const struct problem *problem, str
         return io_fail(err, "out of memory");
     }
     if (device_open((int)problem->desc.device_index, err) ||
-        device_problem_create(launch->device, problem, err) ||
-        device_alloc(launch->workspace_bytes, "workspace", &launch->workspace, err) ||
-        device_spoil(launch->workspace, launch->workspace_bytes, err)) {
+        device_problem_create(launch->device, problem, err)) {
         return -1;
     }
     launch->args = launch->device->args;
-    return 0;
+    return launch_load_workspace(launch, err);
 }
 
 int launch_load(struct launch *launch, const struct problem *problem, struct io_error *err)
 {
-    if (launch->is_device) {
-        return load_device(launch, problem, err);
-    }
     launch->args = problem->args;
-    launch->workspace = malloc(launch->workspace_bytes ? launch->workspace_bytes : 1);
-    return launch->workspace ? 0
-                             : io_fail(err, "out of memory for a workspace of %zu bytes",
-                                       launch->workspace_bytes);
+    return launch->is_device ? load_device(launch, problem, err)
+                             : launch_load_workspace(launch, err);
 }
 
 int launch_start(const struct launch *launch, struct io_error *err)

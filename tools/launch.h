@@ -24,6 +24,8 @@ struct launch {
 int launch_create(struct launch *launch, attn_context_t *context, const attn_desc_t *desc,
                   attn_op_t op, struct io_error *err);
 void launch_destroy(struct launch *launch);
+// Takes the workspace alone, of the host or, where device_open was called, of the GPU.
+int launch_load_workspace(struct launch *launch, struct io_error *err);
 // Takes the workspace; for a GPU also copies the problem there, which must outlive it.
 int launch_load(struct launch *launch, const struct problem *problem, struct io_error *err);
 // Runs; a GPU is still at it on return.
@@ -34,7 +36,7 @@ int launch_run(const struct launch *launch, struct io_error *err);
 int launch_fetch(const struct launch *launch, struct problem *problem, struct io_error *err);
 
 // All of the above for one run. kernel (LAUNCH_NAME_BYTES) may be NULL.
-enum { LAUNCH_NAME_BYTES = 64 };
+enum { LAUNCH_NAME_BYTES = 96 };
 int launch_once(attn_context_t *context, struct problem *problem, attn_op_t op, char *kernel,
                 struct io_error *err);
 

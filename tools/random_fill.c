@@ -4,10 +4,13 @@
 #include <math.h>
 #include <stdbool.h>
 
-// SplitMix64 (Steele, Lea, Flood 2014): a counter through a mixer, so any seed is a good one.
+// SplitMix64 (Steele, Lea, Flood 2014): a counter through a mixer, so any seed is a good one, and a
+// thread can begin anywhere.
 struct random_stream {
     uint64_t state;
 };
+#define RANDOM_STEP 0x9e3779b97f4a7c15u
+enum { CHUNK = 1 << 16 };
 
 static struct random_stream start_stream(uint64_t seed, const char *what)
 {
@@ -16,12 +19,12 @@ static struct random_stream start_stream(uint64_t seed, const char *what)
     for (const char *c = what; *c; c++) {
         hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
     }
-    return (struct random_stream){.state = hash ^ seed * 0x9e3779b97f4a7c15u};
+    return (struct random_stream){.state = hash ^ seed * RANDOM_STEP};
 }
 
 static uint64_t next_u64(struct random_stream *stream)
 {
-    stream->state += 0x9e3779b97f4a7c15u;
+    stream->state += RANDOM_STEP;
     uint64_t z = stream->state;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
@@ -45,11 +48,19 @@ static double next_normal(struct random_stream *stream)
 void random_fill(struct io_tensor *tensor, uint64_t seed, const char *what, double sigma,
                  double ones)
 {
-    struct random_stream stream = start_stream(seed, what);
+    const struct random_stream start = start_stream(seed, what);
     const bool is_integer = tensor->dtype >= IO_I64;
-    for (int64_t i = 0; i < tensor->count; i++) {
-        const double value =
-            is_integer ? next_uniform(&stream) < ones : sigma * next_normal(&stream);
-        io_tensor_set(tensor, i, value);
+    const uint64_t draws = is_integer ? 1 : 2; // of an element
+    const int64_t chunks = (tensor->count + CHUNK - 1) / CHUNK;
+#pragma omp parallel for schedule(static)
+    for (int64_t chunk = 0; chunk < chunks; chunk++) {
+        const int64_t first = chunk * CHUNK;
+        const int64_t last = first + CHUNK < tensor->count ? first + CHUNK : tensor->count;
+        struct random_stream stream = {start.state + (uint64_t)first * draws * RANDOM_STEP};
+        for (int64_t i = first; i < last; i++) {
+            const double value =
+                is_integer ? next_uniform(&stream) < ones : sigma * next_normal(&stream);
+            io_tensor_set(tensor, i, value);
+        }
     }
 }

@@ -19,63 +19,19 @@ import json
 import os
 import sys
 import time
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from shape_file import Case, read_shapes
+
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 SAMPLE_SECONDS = 1e-3  # as in attn bench: shorter runs are repeated within a sample
 
 
-@dataclass
-class Case:
-    """One line of a shape file at one length; see bench/README.md."""
-
-    series: str
-    b: int
-    s: int
-    sq: int
-    h: int
-    h_kv: int
-    d: int
-    d_v: int
-    dtype: str
-    causal: bool
-    backward: bool
-    supported: bool
-
-    @property
-    def name(self) -> str:
-        return f"{self.series}/{self.s}"
-
-
-def pair(text: str) -> tuple[int, int]:
-    first, _, second = text.partition("/")
-    return int(first), int(second or first)
-
-
-def read_shapes(path: str) -> list[Case]:
-    cases = []
-    with open(path, encoding="utf-8") as file:
-        for line in file:
-            words = line.partition("#")[0].split()
-            if not words:
-                continue
-            keys = dict(w.split("=", 1) for w in words[1:] if "=" in w)
-            flags = {w for w in words[1:] if "=" not in w}
-            h, h_kv = pair(keys.get("h", "16"))
-            d, d_v = pair(keys.get("d", "64"))
-            for s in (int(n) for n in keys["s"].split(",")):
-                cases.append(Case(
-                    series=words[0], b=int(keys.get("b", "1")), s=s, sq=int(keys.get("sq", s)),
-                    h=h, h_kv=h_kv, d=d, d_v=d_v, dtype=keys.get("dtype", "f32"),
-                    causal="causal" in flags, backward="backward" in flags,
-                    supported=not {"window", "softcap"} & keys.keys()
-                    and keys.get("dtype", "f32") in DTYPES,
-                ))
-    return cases
+def is_supported(case: Case) -> bool:
+    return case.dtype in DTYPES and case.window == (-1, -1) and not (case.softcap or case.mask or case.packed)
 
 
 def make_call(case: Case):
@@ -138,7 +94,7 @@ def main() -> None:
     wanted = options.series.split(",") if options.series else None
     results = []
     for case in read_shapes(options.shapes):
-        if not case.supported or (wanted and case.series not in wanted):
+        if not is_supported(case) or (wanted and case.series not in wanted):
             continue
         try:
             # Flash first; math only for what flash does not take, and then the kernel says so.

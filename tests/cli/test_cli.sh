@@ -175,6 +175,19 @@ expect 2 "device_index: 1, expected 0 for the CPU" "$attn" run $qkv --device 1 -
 expect 2 "no NVIDIA driver" "$attn" run $empty -o none.npy
 absent none.npy
 absent none.safetensors
+# A run takes the fake driver's millisecond: 2 * 2 * 8 * 256 * 256 * 128 operations are 0.27 TFLOP/s, cold and sustained.
+printf 'bf tokens=512 s=256 h=4 d=64 dtype=bf16\nf32 s=256 d=64\npack packed=100,28 h=2 d=64 dtype=f16 causal\n' >gpu.txt
+bench_gpu="bench --backend cuda --samples 3 --warmup 0 --idle 0 --heat 0 --rounds 2 --no-rates --series bf,f32,pack"
+expect 0 "left out: f32/256: backend: cuda, no kernel for it" $gpu "$attn" $bench_gpu gpu.txt --no-check --json gpu.json --svg gpu.svg
+grep -q "bf/256 .*sm90_fwd_bf16.* 1001.0 .* 0.0 %.* 0 .* 0 .* - .* - .* - .* -" out.txt || fail "no row of the GPU: $(cat out.txt)"
+grep -q "pack/128 .*sm90_fwd_f16" out.txt || fail "no row of packed sequences"
+checks=$((checks + 2))
+expect 1 "wrong result" $gpu "$attn" $bench_gpu gpu.txt
+expect 0 "sustained" "$attn" bench --from gpu.json --peers gpu.json
+expect 0 "TFLOP/s" grep -o "TFLOP/s" gpu.svg
+expect 2 "cuMemAlloc" $gpu FAKE_CUDA_FAIL=cuMemAlloc_v2=2 "$attn" $bench_gpu gpu.txt
+expect 2 "cuEventRecord" $gpu FAKE_CUDA_FAIL=cuEventRecord=400 "$attn" $bench_gpu gpu.txt --no-check
+expect 2 "no NVIDIA driver" "$attn" $bench_gpu gpu.txt
 ATTN_CACHE=off
 
 # ------------------------------------------------------------------------------------------------
