@@ -119,8 +119,10 @@ int cmd_compile(int argc, char **argv)
             "ATTN_PACK (several with colons), and compile nothing that is in it; ATTN_JIT=0 "
             "forbids\n"
             "them to compile at all.",
-        .examples = "  attn compile --arch sm_90a --seqlen 4096,0 --dim 128 -o kernels.pack\n"
-                    "  ATTN_PACK=kernels.pack ATTN_JIT=0 ./program\n",
+        .examples =
+            "  attn compile --arch sm_90a --dtype bf16 --seqlen 4096 --dim 128 --causal -o k.pack\n"
+            "  attn compile --arch sm_90a bench/shapes/hopper.txt -o kernels.pack\n"
+            "  ATTN_PACK=kernels.pack ATTN_JIT=0 ./program\n",
         .max_positional = OPTIONS_MAX_POSITIONAL,
     };
     options_add_group(&line, "Options", compile_table, OPTIONS_COUNT(compile_table), &options);
