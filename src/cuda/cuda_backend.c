@@ -39,11 +39,13 @@ static attn_status_t cuda_prepare(attn_plan_t *plan)
 {
     attn_cuda_plan_t filled = {0};
     ATTN_FORWARD_ERROR(choose(plan, &filled.gpu, &filled.choice));
-    attn_kernel_text_t text;
-    attn_kernel_text_fill(&text, &filled.choice);
-    ATTN_FORWARD_ERROR(attn_gpu_kernel_get(
-        plan->context, filled.gpu, &text.request,
-        filled.choice.family->shared_bytes(&filled.choice.config), &filled.kernel));
+    for (int32_t part = 0; part <= filled.choice.family->part_count; part++) {
+        attn_kernel_text_t text;
+        attn_kernel_text_fill(&text, &filled.choice, part);
+        ATTN_FORWARD_ERROR(attn_gpu_kernel_get(plan->context, filled.gpu, &text.request,
+                                               attn_kernel_shared_bytes(&filled.choice, part),
+                                               &filled.kernels[part]));
+    }
     attn_cuda_plan_t *const cuda = attn_context_alloc(plan->context, sizeof(*cuda));
     ATTN_RETURN_IF(cuda == NULL, ATTN_OUT_OF_MEMORY, "plan: no memory for %zu bytes",
                    sizeof(*cuda));

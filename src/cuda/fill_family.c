@@ -88,7 +88,7 @@ static attn_status_t fill_forward(const attn_cuda_plan_t *cuda, const attn_desc_
     const int64_t most = (int64_t)cuda->gpu->multiprocessors * FILL_CTAS_PER_SM;
     const attn_gpu_grid_t grid = {.ctas = {(uint32_t)(wanted < most ? wanted : most), 1, 1},
                                   .threads = FILL_THREADS};
-    return attn_gpu_launch(cuda->gpu, cuda->kernel, &grid, &params, stream);
+    return attn_gpu_launch(cuda->gpu, cuda->kernels[0], &grid, &params, stream);
 }
 
 static const attn_tuning_row_t fill_rows[] = {

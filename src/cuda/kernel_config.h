@@ -8,6 +8,9 @@
 typedef enum attn_kernel_kind {
     ATTN_KERNEL_FILL, // o = 0 and lse where there are no keys
     ATTN_KERNEL_FORWARD,
+    ATTN_KERNEL_BACKWARD,
+    ATTN_KERNEL_BACKWARD_PREPROCESS,
+    ATTN_KERNEL_BACKWARD_POSTPROCESS,
 } attn_kernel_kind_t;
 
 // What may hide keys besides the end of the sequence.

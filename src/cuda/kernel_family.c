@@ -7,10 +7,11 @@
 #include "../core/status.h"
 
 extern const attn_kernel_family_t attn_sm90_forward_family;
+extern const attn_kernel_family_t attn_sm90_backward_family;
 extern const attn_kernel_family_t attn_fill_family;
 
-const attn_kernel_family_t *const attn_kernel_families[] = {&attn_sm90_forward_family,
-                                                            &attn_fill_family, NULL};
+const attn_kernel_family_t *const attn_kernel_families[] = {
+    &attn_sm90_forward_family, &attn_sm90_backward_family, &attn_fill_family, NULL};
 
 static int row_fits(const attn_tuning_row_t *row, const attn_desc_t *desc,
                     const attn_kernel_config_t *config)
@@ -85,7 +86,7 @@ static void add_reason(char *text, size_t bytes, const char *name, const char *r
 attn_status_t attn_kernel_choose(const attn_desc_t *desc, attn_op_t op, const attn_gpu_t *gpu,
                                  attn_kernel_choice_t *choice_out)
 {
-    char reasons[2 * ATTN_REASON_BYTES] = "";
+    char reasons[3 * ATTN_REASON_BYTES] = "";
     for (int32_t i = 0; attn_kernel_families[i] != NULL; i++) {
         char reason[ATTN_REASON_BYTES];
         if (attn_kernel_try(attn_kernel_families[i], desc, op, gpu, choice_out, reason)) {
@@ -97,14 +98,35 @@ attn_status_t attn_kernel_choose(const attn_desc_t *desc, attn_op_t op, const at
                      gpu->name, (int)gpu->compute, reasons);
 }
 
-void attn_kernel_text_fill(attn_kernel_text_t *text, const attn_kernel_choice_t *choice)
+static const attn_kernel_part_t *part_of(const attn_kernel_choice_t *choice, int32_t part)
 {
-    attn_kernel_config_name(&choice->config, text->name);
-    attn_arch_name(choice->config.arch, text->arch);
-    attn_kernel_config_prologue(&choice->config, text->prologue);
+    return part == 0 ? NULL : &choice->family->parts[part - 1];
+}
+
+int32_t attn_kernel_shared_bytes(const attn_kernel_choice_t *choice, int32_t part)
+{
+    const attn_kernel_part_t *const own = part_of(choice, part);
+    return (own ? own->shared_bytes : choice->family->shared_bytes)(&choice->config);
+}
+
+int32_t attn_kernel_registers_max(const attn_kernel_choice_t *choice, int32_t part)
+{
+    const attn_kernel_part_t *const own = part_of(choice, part);
+    return own ? own->registers_max : choice->row->registers_max;
+}
+
+void attn_kernel_text_fill(attn_kernel_text_t *text, const attn_kernel_choice_t *choice,
+                           int32_t part)
+{
+    const attn_kernel_part_t *const own = part_of(choice, part);
+    attn_kernel_config_t config = choice->config;
+    config.kind = own ? own->kind : config.kind;
+    attn_kernel_config_name(&config, text->name);
+    attn_arch_name(config.arch, text->arch);
+    attn_kernel_config_prologue(&config, text->prologue);
     text->request = (attn_kernel_request_t){.name = text->name,
                                             .arch = text->arch,
-                                            .path = choice->family->path,
+                                            .path = own ? own->path : choice->family->path,
                                             .prologue = text->prologue};
 }
 

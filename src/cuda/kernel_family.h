@@ -34,6 +34,18 @@ typedef struct attn_tuning_row {
 
 typedef struct attn_kernel_family attn_kernel_family_t;
 
+// A kernel that runs before or after the family's main one, in the same configuration but for its
+// kind.
+typedef struct attn_kernel_part {
+    attn_kernel_kind_t kind;
+    const char *path; // of the text, relative to src
+    int32_t registers_max;
+    int32_t (*shared_bytes)(const attn_kernel_config_t *config);
+} attn_kernel_part_t;
+
+// The main kernel is part 0.
+#define ATTN_KERNEL_PARTS_MAX 3
+
 // What was chosen for a problem.
 typedef struct attn_kernel_choice {
     const attn_kernel_family_t *family;
@@ -45,7 +57,7 @@ typedef struct attn_kernel_choice {
 typedef struct attn_cuda_plan {
     const attn_gpu_t *gpu;
     attn_kernel_choice_t choice;
-    const attn_gpu_kernel_t *kernel;
+    const attn_gpu_kernel_t *kernels[ATTN_KERNEL_PARTS_MAX];
 } attn_cuda_plan_t;
 
 #define ATTN_REASON_BYTES 256
@@ -53,7 +65,9 @@ typedef struct attn_cuda_plan {
 struct attn_kernel_family {
     const char *name;
     attn_op_t op;
-    const char *path; // of the text, relative to src
+    const char *path;                // of the text, relative to src
+    const attn_kernel_part_t *parts; // from part 1 on
+    int32_t part_count;              // of these
     const attn_tuning_row_t *rows;
     int32_t row_count;
     // 1, or 0 with the reason.
@@ -86,14 +100,20 @@ int attn_kernel_try(const attn_kernel_family_t *family, const attn_desc_t *desc,
 attn_status_t attn_kernel_choose(const attn_desc_t *desc, attn_op_t op, const attn_gpu_t *gpu,
                                  attn_kernel_choice_t *choice_out);
 
-// The text of a choice's kernel, to be compiled for gpu. prologue must live as long as the request.
+// Of one of a choice's kernels.
+int32_t attn_kernel_shared_bytes(const attn_kernel_choice_t *choice, int32_t part);
+int32_t attn_kernel_registers_max(const attn_kernel_choice_t *choice, int32_t part);
+
+// The text of one of a choice's kernels, to be compiled for gpu. prologue must live as long as the
+// request.
 typedef struct attn_kernel_text {
     char name[ATTN_KERNEL_NAME_BYTES];
     char arch[ATTN_ARCH_BYTES];
     char prologue[ATTN_KERNEL_PROLOGUE_BYTES];
     attn_kernel_request_t request; // points into the rest
 } attn_kernel_text_t;
-void attn_kernel_text_fill(attn_kernel_text_t *text, const attn_kernel_choice_t *choice);
+void attn_kernel_text_fill(attn_kernel_text_t *text, const attn_kernel_choice_t *choice,
+                           int32_t part);
 
 // A GPU that need not be there, to compile for: what every one of its compute capability has.
 void attn_gpu_of_arch(int32_t compute, attn_gpu_t *gpu_out);

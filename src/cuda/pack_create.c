@@ -63,12 +63,15 @@ static attn_status_t add_problem(const attn_context_t *context, const attn_desc_
     attn_gpu_of_arch(compute, &gpu);
     attn_kernel_choice_t choice;
     ATTN_FORWARD_ERROR(attn_kernel_choose(&full, op, &gpu, &choice));
-    attn_kernel_text_t text;
-    attn_kernel_text_fill(&text, &choice);
-    attn_kernel_image_t image;
-    ATTN_FORWARD_ERROR(attn_kernel_image_get(context, &text.request, 1, &image));
-    const attn_status_t status = add_image(list, &image);
-    attn_kernel_image_free(&image);
+    attn_status_t status = ATTN_OK;
+    for (int32_t part = 0; part <= choice.family->part_count && status == ATTN_OK; part++) {
+        attn_kernel_text_t text;
+        attn_kernel_text_fill(&text, &choice, part);
+        attn_kernel_image_t image;
+        ATTN_FORWARD_ERROR(attn_kernel_image_get(context, &text.request, 1, &image));
+        status = add_image(list, &image);
+        attn_kernel_image_free(&image);
+    }
     return status;
 }
 
@@ -98,7 +101,7 @@ static attn_status_t collect(const attn_context_t *context, const char *archs,
                              const attn_desc_t *const *descs, const attn_op_t *ops, size_t count,
                              part_list_t *list)
 {
-    list->room = count * count_archs(archs);
+    list->room = count * count_archs(archs) * ATTN_KERNEL_PARTS_MAX;
     list->parts = calloc(list->room, sizeof(*list->parts));
     list->memory = calloc(list->room, sizeof(*list->memory));
     ATTN_RETURN_IF(list->parts == NULL || list->memory == NULL, ATTN_OUT_OF_MEMORY,

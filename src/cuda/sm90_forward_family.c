@@ -287,7 +287,7 @@ static attn_status_t forward_run(const attn_cuda_plan_t *cuda, const attn_desc_t
                                   .threads = (uint32_t)(config->warpgroups + 1) *
                                              ATTN_SM90_WARPGROUP_THREADS,
                                   .shared_bytes = (uint32_t)forward_shared_bytes(config)};
-    return attn_gpu_launch(cuda->gpu, cuda->kernel, &grid, &params, stream);
+    return attn_gpu_launch(cuda->gpu, cuda->kernels[0], &grid, &params, stream);
 }
 
 extern const attn_kernel_family_t attn_sm90_forward_family;

@@ -20,12 +20,32 @@ enum { KERNELS_MAX = 1024, LOG_BYTES = 1 << 16 };
 
 struct kernel {
     attn_kernel_choice_t choice;
+    int32_t part;
     attn_kernel_text_t text;
 };
 static struct kernel kernels[KERNELS_MAX];
 static int count;
 
 // ---- which kernels
+
+static void add_kernel(const attn_kernel_choice_t *choice, int32_t part)
+{
+    attn_kernel_text_t text;
+    attn_kernel_text_fill(&text, choice, part);
+    for (int i = 0; i < count; i++) {
+        if (strcmp(kernels[i].text.name, text.name) == 0) {
+            return;
+        }
+    }
+    if (count == KERNELS_MAX) {
+        fprintf(stderr, "gate: more than %d kernels\n", KERNELS_MAX);
+        exit(1);
+    }
+    kernels[count].choice = *choice;
+    kernels[count].part = part;
+    attn_kernel_text_fill(&kernels[count].text, choice, part);
+    count++;
+}
 
 static void add_problem(const attn_desc_t *desc, attn_op_t op, int32_t compute)
 {
@@ -37,20 +57,9 @@ static void add_problem(const attn_desc_t *desc, attn_op_t op, int32_t compute)
         attn_kernel_choose(&full, op, &gpu, &choice) != ATTN_OK) {
         return;
     }
-    char name[ATTN_KERNEL_NAME_BYTES];
-    attn_kernel_config_name(&choice.config, name);
-    for (int i = 0; i < count; i++) {
-        if (strcmp(kernels[i].text.name, name) == 0) {
-            return;
-        }
+    for (int32_t part = 0; part <= choice.family->part_count; part++) {
+        add_kernel(&choice, part);
     }
-    if (count == KERNELS_MAX) {
-        fprintf(stderr, "gate: more than %d kernels\n", KERNELS_MAX);
-        exit(1);
-    }
-    kernels[count].choice = choice;
-    attn_kernel_text_fill(&kernels[count].text, &choice);
-    count++;
 }
 
 enum { NO_MASK, UPPER, BOTH, NO_KEYS, MASKS };
@@ -132,7 +141,8 @@ static void keep_named(int argc, char **argv)
         if (is_wanted) {
             const attn_kernel_choice_t choice = kernels[i].choice;
             kernels[kept].choice = choice;
-            attn_kernel_text_fill(&kernels[kept].text, &choice);
+            kernels[kept].part = kernels[i].part;
+            attn_kernel_text_fill(&kernels[kept].text, &choice, kernels[kept].part);
             kept++;
         }
     }
@@ -186,7 +196,8 @@ static const char *judge(const struct kernel *kernel, const char *log, long *reg
     if (strstr(log, "warning") != NULL) {
         return "warnings";
     }
-    if (*registers_out < 1 || *registers_out > kernel->choice.row->registers_max) {
+    if (*registers_out < 1 ||
+        *registers_out > attn_kernel_registers_max(&kernel->choice, kernel->part)) {
         return "more registers than its row promises, or none are told";
     }
     return NULL;

@@ -164,10 +164,46 @@ static void explains(void)
     CHILD_CHECK(strstr(text, "cuda: possible (sm90_fill_o2), but desc.backend") != NULL);
 }
 
+// Preprocess, the main kernel, postprocess: a configuration of three kernels, launched in order.
+static void launches_backward(void)
+{
+    static _Alignas(64) char memory[16];
+    attn_desc_t desc = problem(300, 200);
+    desc.has_seqused_q = 1;
+    attn_plan_t *plan;
+    CHILD_CHECK(attn_plan_create(NULL, &desc, ATTN_BACKWARD, &plan) == ATTN_OK);
+    CHILD_CHECK(strcmp(attn_plan_kernel_name(plan), "sm90_bwd_bf16_d64x64m128n128s2w2c1") == 0);
+    struct fake_state *fake = fake_state();
+    CHILD_CHECK(fake->loads == 3);
+    const size_t bytes = attn_plan_workspace_bytes(plan);
+    // Sums of dQ: 2 sequences, 3 blocks of 128 rows, 4 heads, fp32.
+    CHILD_CHECK(bytes > 2 * 3 * 128 * 4 * 64 * 4 && bytes < 2 * 2 * 3 * 128 * 4 * 64 * 4);
+    void *const workspace = malloc(bytes);
+    attn_backward_args_t args;
+    attn_backward_args_init(&args);
+    args.in.q = args.in.k = args.in.v = args.in.o = memory;
+    args.in.lse = (float *)(void *)memory;
+    args.in.seqused_q = (int32_t *)(void *)memory;
+    args.do_ = args.dq = args.dk = args.dv = memory;
+    CHILD_CHECK(attn_backward(plan, &args, workspace, bytes, NULL) == ATTN_OK);
+    CHILD_CHECK(fake->launches == 3 && fake->pushes == fake->pops);
+    // 2 * 4 * 3 query blocks.
+    CHILD_CHECK(fake->config.grid[0] == 24 && fake->config.block[0] == 128);
+    args.dq = memory + 2;
+    CHILD_CHECK(attn_backward(plan, &args, workspace, bytes, NULL) == ATTN_INVALID_ARGUMENT);
+    CHILD_SAYS("dq: ");
+    CHILD_CHECK(fake->launches == 3);
+    args.dq = NULL; // not wanted
+    CHILD_CHECK(attn_backward(plan, &args, workspace, bytes, NULL) == ATTN_OK);
+    free(workspace);
+    attn_plan_destroy(plan);
+}
+
 static void test_launch(void **state)
 {
     (void)state;
     IN_CHILD(launches, DRIVER, COMPILER, NO_CACHE);
+    IN_CHILD(launches_backward, DRIVER, COMPILER, NO_CACHE);
     IN_CHILD(respects_context, DRIVER, COMPILER, NO_CACHE, TWO);
     IN_CHILD(two_kinds, DRIVER, COMPILER, NO_CACHE, TWO);
     IN_CHILD(one_kind, DRIVER, COMPILER, NO_CACHE, "FAKE_CUDA_DEVICES=90,90");

@@ -95,9 +95,18 @@ static void test_legal(void **state)
     desc.softcap = 2.0f;
     const char *text = refusal(&desc, ATTN_FORWARD);
     assert_non_null(strstr(text, "backend: cuda, no kernel for it on any GPU of sm_90 (sm_90): "
-                                 "sm90_forward: softcap: 2, this kernel has none; fill: s_kv: 5"));
+                                 "sm90_forward: softcap: 2, this kernel has none; "
+                                 "sm90_backward: it is for the backward pass; fill: s_kv: 5"));
     desc = problem(0);
     assert_non_null(strstr(refusal(&desc, ATTN_BACKWARD), "it is for the forward pass"));
+    desc = problem(5);
+    desc.deterministic = 1;
+    assert_non_null(strstr(refusal(&desc, ATTN_BACKWARD),
+                           "sm90_backward: deterministic: set, this kernel has none"));
+    desc = problem(5);
+    desc.dk.dtype = ATTN_F32;
+    assert_non_null(strstr(refusal(&desc, ATTN_BACKWARD), "dk.dtype"));
+    desc = problem(0);
     desc.o.dtype = ATTN_F8_E4M3;
     assert_non_null(strstr(refusal(&desc, ATTN_FORWARD), "o.dtype: 1 bytes"));
     desc = problem(0);
@@ -120,7 +129,7 @@ static void test_choice(void **state)
         attn_kernel_choice_t choice;
         assert_int_equal(attn_kernel_choose(&desc, ATTN_FORWARD, &gpu, &choice), ATTN_OK);
         attn_kernel_text_t text;
-        attn_kernel_text_fill(&text, &choice);
+        attn_kernel_text_fill(&text, &choice, 0);
         char want[64];
         (void)snprintf(want, sizeof(want), "sm%d_fill_o%d", (int)computes[i], i % 2 ? 4 : 2);
         assert_string_equal(text.request.name, want);

@@ -27,10 +27,10 @@ enum {
 // Again, with care
 
 // Where a sequence's keys are.
-DEVICE const uint16_t *key_row(const kernel_params_t *p, const attn_gpu_operand_t *operand,
-                               const struct query_block *block, int64_t key)
+DEVICE uint16_t *key_row(const kernel_params_t *p, const attn_gpu_operand_t *operand,
+                         const struct query_block *block, int64_t key)
 {
-    return (const uint16_t *)operand->data +
+    return (uint16_t *)operand->data +
            (p->lengths.cu_seqlens_kv ? 0 : block->b) * operand->stride_b +
            (block->sequence.kv_start + key) * operand->stride_s +
            block->h / p->group * operand->stride_h;
@@ -103,7 +103,7 @@ DEVICE void store_key(const kernel_params_t *p, const attn_gpu_operand_t *out,
     if (!out->data) {
         return;
     }
-    uint16_t *row = (uint16_t *)(uintptr_t)key_row(p, out, block, key);
+    uint16_t *row = key_row(p, out, block, key);
     UNROLL
     for (int i = 0; i < count; i++) {
         int32_t column = (int32_t)(thread_idx() % 32) + 32 * i;
