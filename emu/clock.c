@@ -103,7 +103,9 @@ void clocks_reset(struct cluster *cluster)
     cluster->clock_count = 0;
 }
 
-static void join(uint32_t *restrict to, const uint32_t *restrict from, uint32_t length)
+// The innermost loop of all: without AddressSanitizer, which would keep it from being vectorised.
+__attribute__((no_sanitize_address)) static void
+join(uint32_t *restrict to, const uint32_t *restrict from, uint32_t length)
 {
     length &= ~7u;
     for (uint32_t i = 0; i < length; i++) {
@@ -129,6 +131,7 @@ void clock_merge(struct clocks *to, const struct clocks *from)
     clock_join_tensor(to->tensor_done, from->tensor_done);
     clock_join_tensor(to->tensor_fenced, from->tensor_fenced);
     to->foreign = knowledge_join(to->foreign, from->foreign);
+    to->heard = true;
 }
 
 void clock_snapshot(struct clocks *copy)
@@ -191,6 +194,48 @@ void clock_acquire_reached(const struct meeting *meeting)
 {
     if (checking() && meeting->complete.before) {
         clock_join(machine.current->clocks.reached, meeting->complete.reached);
+        machine.current->clocks.heard = true;
+    }
+}
+
+// Shuffles are many. All lanes have what was reached at the warp's last meeting; a lane that has
+// heard nobody since brings only its own epoch, and where all do so only those are passed on.
+void clock_release_lane(struct cluster *cluster, struct rendezvous *r)
+{
+    if (!checking()) {
+        return;
+    }
+    const struct fiber *fiber = machine.current;
+    clock_meeting_create(cluster, &r->meeting);
+    if (fiber->clocks.heard) {
+        clock_join(r->meeting.arriving.reached, fiber->clocks.reached);
+        r->heard[r->generation & 1] = true;
+    } else {
+        r->meeting.arriving.reached[fiber->agent] = fiber->clocks.reached[fiber->agent];
+    }
+}
+
+static void copy_lanes(uint32_t *to, const uint32_t *from, bool heard)
+{
+    uint32_t first = heard ? 0 : machine.current->agent - machine.current->lane;
+    uint32_t count = heard ? machine.clock_length : LANES;
+    memcpy(to + first, from + first, count * sizeof *to);
+}
+
+void clock_complete_lanes(struct rendezvous *r)
+{
+    if (checking()) {
+        copy_lanes(r->meeting.complete.reached, r->meeting.arriving.reached,
+                   r->heard[r->generation & 1]);
+    }
+}
+
+void clock_acquire_lanes(const struct rendezvous *r, uint32_t generation)
+{
+    if (checking()) {
+        copy_lanes(machine.current->clocks.reached, r->meeting.complete.reached,
+                   r->heard[generation & 1]);
+        machine.current->clocks.heard = false;
     }
 }
 

@@ -90,6 +90,7 @@ struct clocks {
     uint32_t *tensor_done;
     uint32_t *tensor_fenced;
     const struct knowledge *foreign; // of other clusters (knowledge.c)
+    bool heard;                      // others than the lanes of its warp, since the warp last met
 };
 
 // A place where threads meet: what the arrivals released, and the copy of it that the waiters
@@ -134,6 +135,7 @@ struct rendezvous {
     const char *instruction;
     uint64_t operand;
     uint64_t slots[2][LANES]; // a value of each lane, by generation
+    bool heard[2];            // a lane had heard from outside, by generation
     struct meeting meeting;
 };
 
@@ -395,6 +397,10 @@ void clock_acquire(const struct meeting *meeting);
 void clock_release_reached(struct cluster *cluster,
                            struct meeting *meeting); // only how far it has come
 void clock_acquire_reached(const struct meeting *meeting);
+// The same for the lanes of a warp, which meet again and again.
+void clock_release_lane(struct cluster *cluster, struct rendezvous *r);
+void clock_complete_lanes(struct rendezvous *r);
+void clock_acquire_lanes(const struct rendezvous *r, uint32_t generation);
 void clock_tick(void);
 void clock_know(uint32_t agent,
                 uint32_t epoch); // the current thread learns that the agent came so far

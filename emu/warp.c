@@ -19,28 +19,36 @@ static struct rendezvous *meet(const char *instruction, uint64_t operand, uint64
         emu_fail(EMU_FAULT, "%s: its operand must be the same in all lanes of warp %u", instruction,
                  fiber->warp);
     }
+    uint32_t generation = r->generation;
+    if (!r->arrived) {
+        r->heard[generation & 1] = sync;
+    }
     r->instruction = instruction;
     r->operand = operand;
-    r->slots[r->generation & 1][fiber->lane] = value;
+    r->slots[generation & 1][fiber->lane] = value;
     r->arrived |= 1u << fiber->lane;
     if (sync) {
         clock_release(cta->cluster, &r->meeting);
     } else {
-        clock_release_reached(cta->cluster, &r->meeting);
+        clock_release_lane(cta->cluster, r);
     }
-    uint32_t generation = r->generation;
     if (r->arrived == 0xffffffffu) {
+        if (sync) {
+            clock_complete(&r->meeting);
+        } else {
+            clock_complete_lanes(r);
+        }
         r->arrived = 0;
         r->generation++;
-        clock_complete(&r->meeting);
         machine.progress = true;
     } else {
         fiber_block(WAIT_WARP, r, generation);
     }
     if (sync) {
         clock_acquire(&r->meeting);
+        fiber->clocks.heard = false;
     } else {
-        clock_acquire_reached(&r->meeting);
+        clock_acquire_lanes(r, generation);
     }
     return r;
 }
