@@ -120,6 +120,27 @@ static void test_used_lengths(void **state)
                                      .has_sink = true});
 }
 
+// Rows behind the used ones share a tile with them, and there are blocks that no mask code touches:
+// they see nothing all the same.
+static struct forward_case rows_behind_used(void)
+{
+    return (struct forward_case){.b = 3,
+                                 .h_q = 2,
+                                 .h_kv = 1,
+                                 .s_q = 100,
+                                 .s_kv = 400,
+                                 .has_used = true,
+                                 .used_q = {100, 1, 70},
+                                 .used_kv = {3, 400, 330},
+                                 .has_sink = true};
+}
+
+static void test_rows_behind_used(void **state)
+{
+    (void)state;
+    check_case(rows_behind_used());
+}
+
 static void test_packed(void **state)
 {
     (void)state;
@@ -161,6 +182,15 @@ static void test_causal(void **state)
                                      .s_kv = 333,
                                      .has_windows = true,
                                      .window_left = -1});
+}
+
+static void test_causal_rows_behind_used(void **state)
+{
+    (void)state;
+    struct forward_case c = rows_behind_used();
+    c.has_windows = true;
+    c.window_left = -1;
+    check_case(c);
 }
 
 static void test_causal_top_left(void **state)
@@ -245,10 +275,12 @@ int main(void)
         cmocka_unit_test(test_gqa_and_sink),
         cmocka_unit_test(test_one_row_one_key),
         cmocka_unit_test(test_used_lengths),
+        cmocka_unit_test(test_rows_behind_used),
         cmocka_unit_test(test_packed),
         cmocka_unit_test(test_nan),
 #if ATTN_CFG_MASK & MASK_UPPER
         cmocka_unit_test(test_causal),
+        cmocka_unit_test(test_causal_rows_behind_used),
         cmocka_unit_test(test_causal_top_left),
 #endif
 #if ATTN_CFG_MASK & MASK_LOWER

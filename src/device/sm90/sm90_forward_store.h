@@ -33,8 +33,9 @@ DEVICE float sink_of(const attn_gpu_forward_params_t *p, const struct tile *tile
     return p->sink ? ld_global_f32(p->sink + tile->h) : -INFINITY_F32;
 }
 
-// in_use: rows of the sequence from this thread's first one on. An anchor that never moved belongs
-// to a row that sees nothing, or only scores below all floats.
+// in_use: rows of the sequence from this thread's first one on. A row behind them has been through
+// blocks without mask code: what it has is dropped here. An anchor that never moved belongs to a
+// row that sees nothing, or only scores below all floats.
 DEVICE void end_rows(const float *o, const struct softmax *state, float sink, int32_t in_use,
                      struct row_ends *ends)
 {
@@ -42,12 +43,13 @@ DEVICE void end_rows(const float *o, const struct softmax *state, float sink, in
     for (int r = 0; r < 2; r++) {
         float sum = quad_sum(state->sum[r]);
         float anchor = state->anchor[r];
-        float sink_log2 = 8 * r < in_use ? sink * ATTN_LOG2_E : -INFINITY_F32;
+        int is_used = 8 * r < in_use;
+        float sink_log2 = sink * ATTN_LOG2_E;
         float high = max_f32(anchor, sink_log2);
         float rescale = ex2_approx(anchor - high);
         sum = fma_f32(sum, rescale, ex2_approx(sink_log2 - high));
-        ends->factor[r] = rescale * rcp_approx(sum);
-        ends->lse[r] = (high + lg2_approx(sum)) * ATTN_LN_2;
+        ends->factor[r] = is_used ? rescale * rcp_approx(sum) : 0.0f;
+        ends->lse[r] = is_used ? (high + lg2_approx(sum)) * ATTN_LN_2 : -INFINITY_F32;
         ends->is_careful[r] = !(quad_sum(not_finite(o, D_V / 2, r)) == 0.0f) ||
                               !(anchor <= ANCHOR_TRUSTED && anchor >= -ANCHOR_TRUSTED);
     }
