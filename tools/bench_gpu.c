@@ -223,39 +223,47 @@ static int measure_cold(struct rotation *rotation, const struct bench_protocol *
 }
 
 struct batch {
-    double seconds, clock_mhz, joules;
+    double seconds, clock_mhz;
 };
 
-// Runs back to back, or so many products if rotation is NULL.
+// Runs back to back, or so many products if rotation is NULL. The clock is that of the middle of
+// what is expected to take so many seconds.
 static int run_batch(const struct bench_gpu *gpu, struct rotation *rotation, int64_t runs,
-                     struct batch *out, struct io_error *err)
+                     double expected_seconds, struct batch *out, struct io_error *err)
 {
-    const double joules = power_meter_joules();
     int status = begin(gpu, err);
     for (int64_t i = 0; i < runs && !status; i++) {
         status = rotation ? start_next(rotation, err) : bench_gemm_start(err);
     }
     status = status ? status : mark_end(gpu, err);
-    out->clock_mhz = power_meter_clock_mhz(); // the GPU is still at it
-    status = status ? status : elapsed(gpu, &out->seconds, err);
-    out->joules = power_meter_joules() - joules;
-    return status;
+    // The host has handed over everything long before the GPU is done.
+    pause_seconds(expected_seconds / 2);
+    out->clock_mhz = power_meter_clock_mhz();
+    return status ? status : elapsed(gpu, &out->seconds, err);
 }
 
-// Runs in a batch of BATCH_SECONDS, found while the GPU is heated.
-static int heat(struct rotation *rotation, double seconds, int64_t *runs_out, struct io_error *err)
+// Runs in a batch of BATCH_SECONDS, and the energy of one. Found while the GPU is heated: the meter
+// counts in steps of up to 0.1 s, so only a second says something.
+static int heat(struct rotation *rotation, double seconds, int64_t *runs_out, double *joules_out,
+                struct io_error *err)
 {
+    const double joules = power_meter_joules();
     const double until = launch_clock() + seconds;
     struct batch batch;
+    double expected = 0.0;
+    int64_t total = 0;
     *runs_out = 2;
     do {
-        if (run_batch(rotation->gpu, rotation, *runs_out, &batch, err)) {
+        if (run_batch(rotation->gpu, rotation, *runs_out, expected, &batch, err)) {
             return -1;
         }
+        total += *runs_out;
+        expected = BATCH_SECONDS;
         const double run = batch.seconds / (double)*runs_out;
         const double wanted = BATCH_SECONDS / (run > 1e-6 ? run : 1e-6);
         *runs_out = wanted > 2.0 ? (int64_t)wanted : 2;
     } while (launch_clock() < until);
+    *joules_out = (power_meter_joules() - joules) / (double)total;
     return 0;
 }
 
@@ -266,27 +274,24 @@ static int measure_sustained(struct rotation *rotation, const struct bench_proto
     double samples[BENCH_MAX_SAMPLES];
     double clocks[BENCH_MAX_SAMPLES];
     double products[BENCH_MAX_SAMPLES];
-    double joules = 0.0;
     int64_t runs;
-    if (heat(rotation, protocol->heat_seconds, &runs, err)) {
+    if (heat(rotation, protocol->heat_seconds, &runs, &result->joules, err)) {
         return -1;
     }
     const size_t n = (size_t)protocol->rounds;
     for (size_t i = 0; i < n; i++) {
         struct batch batch;
-        if (run_batch(gpu, rotation, runs, &batch, err)) {
+        if (run_batch(gpu, rotation, runs, BATCH_SECONDS, &batch, err)) {
             return -1;
         }
         samples[i] = batch.seconds / (double)runs;
         clocks[i] = batch.clock_mhz;
-        joules += batch.joules / (double)runs / (double)n;
-        if (gpu->has_gemm && run_batch(gpu, NULL, GEMM_RUNS, &batch, err)) {
+        if (gpu->has_gemm && run_batch(gpu, NULL, GEMM_RUNS, 0.0, &batch, err)) {
             return -1;
         }
         products[i] = gpu->has_gemm ? BENCH_GEMM_FLOPS * GEMM_RUNS / batch.seconds * 1e-9 : NAN;
     }
     result->clock_mhz = bench_summarise(clocks, n).median;
-    result->joules = joules;
     result->gemm_gflops = bench_summarise(products, n).median;
     return bench_result_add_sustained(result, samples, n, err);
 }

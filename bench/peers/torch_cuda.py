@@ -16,7 +16,7 @@ heated, then all programs take turns in rounds, each calling back to back for a 
 power limit rules. In both the tensors rotate over copies that do not fit L2 together.
 
 An 8192 x 8192 x 8192 matrix product of cuBLAS takes part as a program of its own, to say what the GPU could do at the time. SM clock
-and joules are NVML's, where the module pynvml is there.
+and, with --batch 0.5 or more, joules are NVML's, where the module pynvml is there.
 """
 
 import argparse
@@ -38,6 +38,7 @@ from shape_file import Case, read_shapes
 DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16}
 L2_FACTOR = 3  # the copies of a case hold at least this many times L2
 CHECK_ROWS = 16
+METER_SECONDS = 0.5
 GEMM = 8192
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -340,11 +341,15 @@ class Timer:
                 for i in range(runs[name]):
                     calls[i % len(calls)]()
                 self.end.record()
-                out[name]["clocks"].append(self.meter.clock_mhz())  # the GPU is still at it
+                time.sleep(self.options.batch / 2)  # the host was done long ago: the middle of the batch
+                out[name]["clocks"].append(self.meter.clock_mhz())
                 out[name]["samples"].append(self._elapsed_s() / runs[name])
                 out[name]["joules"] += self.meter.joules() - before
                 out[name]["runs"] += runs[name]
-        return {name: {"samples": o["samples"], "clock_mhz": median(o["clocks"]), "joules": o["joules"] / o["runs"]}
+        # The meter counts in steps of up to 0.1 s: short batches say nothing about energy.
+        has_energy = self.options.batch >= METER_SECONDS
+        return {name: {"samples": o["samples"], "clock_mhz": median(o["clocks"]),
+                       "joules": o["joules"] / o["runs"] if has_energy else math.nan}
                 for name, o in out.items()}
 
 

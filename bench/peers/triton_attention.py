@@ -10,7 +10,7 @@ import triton.language as tl
 
 def _configs():
     return [triton.Config({"BLOCK_M": m, "BLOCK_N": n}, num_stages=stages, num_warps=warps)
-            for m, n, stages, warps in ((128, 128, 2, 8), (128, 64, 3, 8), (128, 64, 2, 4), (64, 64, 3, 4), (128, 32, 4, 8))]
+            for m, n, stages, warps in ((128, 128, 2, 8), (128, 64, 3, 8), (128, 64, 3, 4))]
 
 
 @triton.jit
