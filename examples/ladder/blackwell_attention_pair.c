@@ -53,45 +53,29 @@
 // form. Correct on the emulator; it never ran on a GPU.
 #include "../../src/device/common/pipe.h"
 #include "../../src/device/common/tcgen05_descriptor.h"
-#include "../../src/device/ptx/barrier.h"
-#include "../../src/device/ptx/bulk.h"
 #include "../../src/device/ptx/cluster.h"
-#include "../../src/device/ptx/fence.h"
-#include "../../src/device/ptx/math_ops.h"
 #include "../../src/device/ptx/mbarrier.h"
 #include "../../src/device/ptx/memory_ops.h"
 #include "../../src/device/ptx/tcgen05.h"
 #include "../../src/device/ptx/tma.h"
 #include "../../src/device/ptx/tma_pair.h"
 #include "../../src/device/ptx/warp.h"
+#include "blackwell_softmax.h"
 
-#ifndef HEAD_DIM
-#define HEAD_DIM 128
-#endif
 #if HEAD_DIM != 128
 #error "half of V must be one panel of 64 columns: head dim 128"
 #endif
 
-#define LN_2 0.69314718f
-
 enum {
     PAIR_M = 256,  // query rows of a pair
-    CTA_M = 128,   // and of a CTA
-    BLOCK_N = 128, // keys of a block
     BOTH_CTAS = 3, // a mask
     STAGES = 2,
-    SOFTMAX_THREADS = 128,
     LOAD_WARP = 4,
     MMA_WARP = 5,
     ATTENTION_THREADS = 192,
-    MMA_K = 16,         // of one tcgen05.mma
-    PANEL_COLUMNS = 64, // of bf16: 128 bytes, a row of the swizzle
-    PANEL_ROW_BYTES = 128,
-    PANELS = HEAD_DIM / PANEL_COLUMNS,
-    PATTERN_BYTES = 1024,                          // 8 rows: the swizzle repeats
+    MMA_K = 16,                                    // of one tcgen05.mma
     TILE_BYTES = CTA_M * HEAD_DIM * 2,             // Q
     HALF_BYTES = BLOCK_N / 2 * HEAD_DIM * 2,       // of a block of K or V
-    PANEL_BYTES = 128 * PANEL_ROW_BYTES,           // of Q and V
     PANEL_BYTES_K = BLOCK_N / 2 * PANEL_ROW_BYTES, // 64 keys
     SMEM_Q = 0,
     SMEM_K = SMEM_Q + TILE_BYTES,
@@ -112,45 +96,6 @@ enum {
     TENSOR_P = 384        // BLOCK_N / 2 columns
 };
 
-struct blackwell_attention_pair_params {
-    tensor_map q;   // (d, s_q, h, b), box 64 x 128, as all: bf16, 128-byte swizzle
-    tensor_map k;   // (d, s_kv, h, b), box 64 x 64
-    tensor_map v;   // (d, s_kv, h, b), box 64 x 128
-    tensor_map out; // (d, s_q, h, b), box 64 x 128
-    float *lse;     // (b, h, s_q), natural log
-    int32_t s_q;
-    int32_t s_kv;
-    int32_t heads;
-    int32_t causal;
-    float scale_log2; // softmax scale * log2(e)
-};
-
-// Where a CTA is in the problem, and how many key blocks its pair sees.
-struct tile {
-    int32_t row0; // of the CTA
-    uint32_t rank;
-    int32_t head;
-    int32_t batch;
-    int32_t blocks;
-};
-
-DEVICE int32_t min_i32(int32_t a, int32_t b)
-{
-    return a < b ? a : b;
-}
-
-// Keys that the row may see: 0 .. limit - 1.
-DEVICE int32_t key_limit(const struct blackwell_attention_pair_params *p, int32_t row)
-{
-    return p->causal ? min_i32(p->s_kv, row + 1 + p->s_kv - p->s_q) : p->s_kv;
-}
-
-DEVICE int32_t block_count(const struct blackwell_attention_pair_params *p, int32_t row0)
-{
-    int32_t limit = key_limit(p, row0 + PAIR_M - 1);
-    return limit <= 0 ? 0 : (limit + BLOCK_N - 1) / BLOCK_N;
-}
-
 // ---- load
 
 // Into the own shared memory; the bytes count on CTA 0's mbarrier, which expects those of both.
@@ -160,17 +105,17 @@ DEVICE void load_panel(uint32_t dst, const tensor_map *map, uint32_t bar, int32_
     tma_load_pair_4d(dst, map, cluster_map(bar, 0), column, row, tile->head, tile->batch);
 }
 
-DEVICE void expect_both(uint32_t bar, uint32_t bytes, const struct tile *tile)
+DEVICE void expect_both(uint32_t bar, uint32_t bytes)
 {
-    if (tile->rank == 0) {
+    if (cluster_rank() == 0) {
         mbarrier_arrive_expect_tx(bar, 2 * bytes);
     }
 }
 
-DEVICE void load_q(const struct blackwell_attention_pair_params *p, uint32_t smem,
+DEVICE void load_q(const struct blackwell_attention_params *p, uint32_t smem,
                    const struct tile *tile)
 {
-    expect_both(smem + SMEM_Q_FULL, TILE_BYTES, tile);
+    expect_both(smem + SMEM_Q_FULL, TILE_BYTES);
     UNROLL
     for (int panel = 0; panel < PANELS; panel++) {
         load_panel(smem + SMEM_Q + panel * PANEL_BYTES, &p->q, smem + SMEM_Q_FULL,
@@ -178,7 +123,7 @@ DEVICE void load_q(const struct blackwell_attention_pair_params *p, uint32_t sme
     }
 }
 
-DEVICE void load_tiles(const struct blackwell_attention_pair_params *p, uint32_t smem,
+DEVICE void load_tiles(const struct blackwell_attention_params *p, uint32_t smem,
                        const struct tile *tile)
 {
     if (tile->blocks == 0) {
@@ -190,17 +135,17 @@ DEVICE void load_tiles(const struct blackwell_attention_pair_params *p, uint32_t
         uint32_t s = pipe.stage;
         int32_t key = block * BLOCK_N;
         mbarrier_wait_cluster(smem + SMEM_K_EMPTY + 8 * s, pipe.phase ^ 1); // mma is done with K
-        expect_both(smem + SMEM_K_FULL + 8 * s, HALF_BYTES, tile);
+        expect_both(smem + SMEM_K_FULL + 8 * s, HALF_BYTES);
         UNROLL
         for (int panel = 0; panel < PANELS; panel++) {
             load_panel(smem + SMEM_K + s * HALF_BYTES + panel * PANEL_BYTES_K, &p->k,
                        smem + SMEM_K_FULL + 8 * s, panel * PANEL_COLUMNS,
-                       key + (int32_t)tile->rank * BLOCK_N / 2, tile);
+                       key + (int32_t)cluster_rank() * BLOCK_N / 2, tile);
         }
         mbarrier_wait_cluster(smem + SMEM_V_EMPTY + 8 * s, pipe.phase ^ 1); // mma is done with V
-        expect_both(smem + SMEM_V_FULL + 8 * s, HALF_BYTES, tile);
+        expect_both(smem + SMEM_V_FULL + 8 * s, HALF_BYTES);
         load_panel(smem + SMEM_V + s * HALF_BYTES, &p->v, smem + SMEM_V_FULL + 8 * s,
-                   (int32_t)tile->rank * PANEL_COLUMNS, key, tile);
+                   (int32_t)cluster_rank() * PANEL_COLUMNS, key, tile);
         pipe_advance(&pipe, STAGES);
     }
 }
@@ -275,108 +220,8 @@ DEVICE void multiply_tiles(uint32_t smem, uint32_t tensor, const struct tile *ti
 
 // ---- softmax
 
-// A thread's row.
-struct softmax {
-    float max; // raw scores
-    float sum;
-    float rescale; // what O must be multiplied by
-};
-
-// Turns the row's scores into probabilities (up to the row's sum), packed in pairs.
-DEVICE void softmax_row(uint32_t *packed, uint32_t *scores, struct softmax *state,
-                        const struct blackwell_attention_pair_params *p, int32_t limit,
-                        int32_t column)
-{
-    float max = state->max;
-    UNROLL
-    for (int i = 0; i < BLOCK_N; i++) {
-        scores[i] = column + i < limit ? scores[i] : bits_of_f32(-INFINITY_F32);
-        max = max_f32(max, f32_of_bits(scores[i]));
-    }
-    float base = max == -INFINITY_F32 ? 0.0f : max * p->scale_log2; // no key yet: all weights 0
-    state->rescale = ex2_approx(state->max * p->scale_log2 - base);
-    state->max = max;
-    float sum = 0.0f;
-    UNROLL
-    for (int i = 0; i < BLOCK_N; i += 2) {
-        float low = ex2_approx(f32_of_bits(scores[i]) * p->scale_log2 - base);
-        float high = ex2_approx(f32_of_bits(scores[i + 1]) * p->scale_log2 - base);
-        sum += low + high;
-        packed[i / 2] = pack_bf16x2(low, high);
-    }
-    state->sum = state->sum * state->rescale + sum;
-}
-
-DEVICE void rescale_o(uint32_t o, float factor)
-{
-    UNROLL
-    for (uint32_t part = 0; part < HEAD_DIM; part += 32) {
-        uint32_t values[32];
-        tcgen05_ld_32x32b(32, values, o + part);
-        tcgen05_wait_ld();
-        UNROLL
-        for (int i = 0; i < 32; i++) {
-            values[i] = bits_of_f32(f32_of_bits(values[i]) * factor);
-        }
-        tcgen05_st_32x32b(32, o + part, values);
-    }
-}
-
-// One row of the output tile, through shared memory (Q, which nobody needs any more).
-DEVICE void write_row(uint32_t smem, uint32_t o, float factor, int has_keys)
-{
-    uint32_t row = thread_idx();
-    UNROLL
-    for (uint32_t part = 0; part < HEAD_DIM; part += 32) {
-        uint32_t values[32];
-        if (has_keys) {
-            tcgen05_ld_32x32b(32, values, o + part);
-            tcgen05_wait_ld();
-        }
-        UNROLL
-        for (uint32_t piece = 0; piece < 4; piece++) {
-            uint32_t packed[4];
-            UNROLL
-            for (uint32_t i = 0; i < 4; i++) {
-                uint32_t at = 8 * piece + 2 * i;
-                packed[i] = has_keys ? pack_bf16x2(f32_of_bits(values[at]) * factor,
-                                                   f32_of_bits(values[at + 1]) * factor)
-                                     : 0;
-            }
-            uint32_t swizzled = (part % 64 / 8 + piece) ^ (row & 7);
-            st_shared_v4_u32(smem + SMEM_Q + part / 64 * PANEL_BYTES + row * PANEL_ROW_BYTES +
-                                 (swizzled << 4),
-                             packed);
-        }
-    }
-}
-
-// Divides by the sum; writes LSE; a row without keys gives 0 and -inf. TMA clips the tile.
-DEVICE void store_tile(const struct blackwell_attention_pair_params *p, uint32_t smem, uint32_t o,
-                       const struct softmax *state, const struct tile *tile)
-{
-    int32_t row = tile->row0 + (int32_t)thread_idx();
-    write_row(smem, o, state->sum > 0.0f ? 1.0f / state->sum : 0.0f, tile->blocks > 0);
-    if (row < p->s_q) {
-        float lse = (state->max * p->scale_log2 + lg2_approx(state->sum)) * LN_2;
-        int64_t at = ((int64_t)tile->batch * p->heads + tile->head) * p->s_q + row;
-        st_global_f32(p->lse + at, state->sum > 0.0f ? lse : -INFINITY_F32);
-    }
-    fence_proxy_async(); // the row before the TMA store
-    barrier_sync(1, SOFTMAX_THREADS);
-    if (thread_idx() == 0) {
-        UNROLL
-        for (int panel = 0; panel < PANELS; panel++) {
-            tma_store_4d(&p->out, smem + SMEM_Q + panel * PANEL_BYTES, panel * PANEL_COLUMNS,
-                         tile->row0, tile->head, tile->batch);
-        }
-        bulk_commit_group();
-        bulk_wait_group_read(0); // shared memory must outlive the store
-    }
-}
-
-DEVICE void softmax_tile(const struct blackwell_attention_pair_params *p, uint32_t smem,
-                         uint32_t tensor, const struct tile *tile)
+DEVICE void softmax_tile(const struct blackwell_attention_params *p, uint32_t smem, uint32_t tensor,
+                         const struct tile *tile)
 {
     // A warp may touch only its own 32 lanes.
     uint32_t mine = tensor + (thread_idx() / 32 * 32 << 16);
@@ -412,7 +257,7 @@ DEVICE void softmax_tile(const struct blackwell_attention_pair_params *p, uint32
                               (uint32_t)(tile->blocks - 1) & 1); // O is complete
         tcgen05_fence_after();
     }
-    store_tile(p, smem, mine + TENSOR_O, &state, tile);
+    store_tile(p, smem + SMEM_Q, mine + TENSOR_O, &state, tile);
 }
 
 DEVICE void init_barriers(uint32_t smem)
@@ -432,16 +277,16 @@ DEVICE void init_barriers(uint32_t smem)
 }
 
 KERNEL_CLUSTER(192, 2)
-blackwell_attention_pair(const GRID_CONSTANT struct blackwell_attention_pair_params p)
+blackwell_attention_pair(const GRID_CONSTANT struct blackwell_attention_params p)
 {
     uint32_t smem = dynamic_smem();
     uint32_t warp = thread_idx() / 32;
+    uint32_t rank = cluster_rank();
     struct tile tile;
-    tile.rank = cluster_rank();
     tile.row0 = (int32_t)block_idx_x() * CTA_M;
     tile.head = (int32_t)block_idx_y();
     tile.batch = (int32_t)block_idx_z();
-    tile.blocks = block_count(&p, tile.row0 - (int32_t)tile.rank * CTA_M);
+    tile.blocks = block_count(&p, tile.row0 - (int32_t)rank * CTA_M, PAIR_M);
     if (thread_idx() == 0) {
         init_barriers(smem);
     }
@@ -459,7 +304,7 @@ blackwell_attention_pair(const GRID_CONSTANT struct blackwell_attention_pair_par
         }
     } else if (warp == MMA_WARP) {
         ROLE("mma");
-        if (tile.rank == 0 && thread_idx() % 32 == 0) {
+        if (rank == 0 && thread_idx() % 32 == 0) {
             multiply_tiles(smem, tensor, &tile);
         }
     } else {

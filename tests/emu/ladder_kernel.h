@@ -25,7 +25,7 @@ enum { LADDER_ARCH = 100, ATTENTION_CLUSTER = 1, BOX_ROWS_K = 128, BOX_ROWS_OUT 
 #else
 #include "../../examples/ladder/blackwell_attention_pair.c"
 #define attention_kernel blackwell_attention_pair
-#define attention_params blackwell_attention_pair_params
+#define attention_params blackwell_attention_params
 enum { LADDER_ARCH = 100, ATTENTION_CLUSTER = 2, BOX_ROWS_K = 64, BOX_ROWS_OUT = 128 };
 #endif
 
