@@ -31,14 +31,15 @@ enum { ATTN_KERNEL_MASK_UPPER = 1, ATTN_KERNEL_MASK_LOWER = 2 };
     X(ctas, CTAS, "c")                      /* per multiprocessor */                               \
     X(load_registers, LOAD_REGISTERS, NULL) /* per thread, after the hand-over */                  \
     X(compute_registers, COMPUTE_REGISTERS, NULL)                                                  \
-    X(mask, MASK, "_mask")           /* ATTN_KERNEL_MASK_* */                                      \
-    X(paged, PAGED, "_paged")        /* K and V in pages of any size */                            \
-    X(gather, GATHER, "_gather")     /* K and V by plain loads: strides TMA cannot */              \
-    X(split, SPLIT, "_split")        /* keys are cut, partial results are written */               \
-    X(softcap, SOFTCAP, "_cap")      /* 1: scores are capped */                                    \
-    X(pack_gqa, PACK_GQA, "_gqa")    /* query heads of a group share a tile */                     \
-    X(ping_pong, PING_PONG, "_pp")   /* warpgroups take turns at the tensor core */                \
-    X(separate_o, SEPARATE_O, "_so") /* O has a buffer of its own */
+    X(mask, MASK, "_mask")                  /* ATTN_KERNEL_MASK_* */                               \
+    X(paged, PAGED, "_paged")               /* K and V in pages of any size */                     \
+    X(gather, GATHER, "_gather")            /* K and V by plain loads: strides TMA cannot */       \
+    X(split, SPLIT, "_split")               /* keys are cut, partial results are written */        \
+    X(softcap, SOFTCAP, "_cap")             /* 1: scores are capped */                             \
+    X(pack_gqa, PACK_GQA, "_gqa")           /* query heads of a group share a tile */              \
+    X(ping_pong, PING_PONG, "_pp")          /* warpgroups take turns at the tensor core */         \
+    X(separate_o, SEPARATE_O, "_so")        /* O has a buffer of its own */                        \
+    X(deterministic, DETERMINISTIC, "_det") /* sums of several CTAs in a fixed order */
 
 typedef struct attn_kernel_config {
     attn_kernel_kind_t kind;

@@ -35,7 +35,6 @@ static int options_legal(const attn_desc_t *desc, char reason[ATTN_REASON_BYTES]
         {"wants_dsink", desc->wants_dsink},
         {"q_descale, k_descale, v_descale",
          desc->q_descale.present || desc->k_descale.present || desc->v_descale.present},
-        {"deterministic", desc->deterministic},
         {"batch_invariant", desc->batch_invariant},
     };
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
@@ -104,6 +103,7 @@ static void backward_canonical(const attn_desc_t *desc, const attn_gpu_t *gpu,
     config->d_v = (int32_t)attn_round_up(desc->d_v, 16);
     config->mask = (desc->window_right >= 0 ? ATTN_KERNEL_MASK_UPPER : 0) |
                    (desc->window_left >= 0 ? ATTN_KERNEL_MASK_LOWER : 0);
+    config->deterministic = desc->deterministic != 0;
 }
 
 static int32_t backward_shared_bytes(const attn_kernel_config_t *config)
@@ -169,6 +169,7 @@ static const attn_tuning_row_t backward_rows[] = {
 typedef struct scratch_layout {
     int64_t stats;
     int64_t dq_sum;
+    int64_t order;
     int64_t q_edge;
     int64_t do_edge;
     int64_t suspects;
@@ -212,13 +213,15 @@ static int has_edges(const attn_desc_t *desc)
 
 static scratch_layout_t scratch_layout(const attn_desc_t *desc, const attn_kernel_config_t *config)
 {
-    const int64_t rows = desc->heads_q * blocks_of(desc, config) * config->tile_m;
+    const int64_t blocks = desc->heads_q * blocks_of(desc, config);
+    const int64_t rows = blocks * config->tile_m;
     const int64_t edge_rows = has_edges(desc) ? desc->batch * desc->heads_q * config->tile_m : 0;
     const int64_t dq_columns = attn_sm90_panels(config->d_qk) * ATTN_SM90_PANEL_COLUMNS;
     const int64_t warps = (int64_t)tiles_of(desc, config).count * config->warpgroups * 4;
     scratch_layout_t layout = {0};
     layout.stats = append(&layout, rows * 2 * 4);
     layout.dq_sum = append(&layout, rows * dq_columns * 4);
+    layout.order = append(&layout, config->deterministic ? blocks * 4 : 0);
     layout.q_edge = append(&layout, edge_rows * desc->d_qk * 2);
     layout.do_edge = append(&layout, edge_rows * desc->d_v * 2);
     layout.suspects = append(&layout, warps * 4);
@@ -241,6 +244,7 @@ static attn_gpu_backward_scratch_t scratch_of(const attn_desc_t *desc,
     return (attn_gpu_backward_scratch_t){
         .stats = (float *)(void *)(base + layout.stats),
         .dq_sum = (float *)(void *)(base + layout.dq_sum),
+        .order = config->deterministic ? (uint32_t *)(void *)(base + layout.order) : NULL,
         .q_edge = has_edges(desc) ? (uint16_t *)(void *)(base + layout.q_edge) : NULL,
         .do_edge = has_edges(desc) ? (uint16_t *)(void *)(base + layout.do_edge) : NULL,
         .suspects = (uint32_t *)(void *)(base + layout.suspects),

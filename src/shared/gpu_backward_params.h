@@ -19,6 +19,7 @@ typedef struct attn_gpu_backward_scratch {
     // nothing else lies behind them anyway
     uint16_t *q_edge;
     uint16_t *do_edge;
+    uint32_t *order;    // (heads_q, blocks): key tiles that have added; NULL: in any order
     uint32_t *suspects; // of each tile and warp: its dk or dv is not finite
     uint32_t *counter;  // of the main kernel's tiles
 } attn_gpu_backward_scratch_t;

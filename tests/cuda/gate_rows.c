@@ -78,6 +78,9 @@ static void add_shape(int64_t s, int64_t d_qk, int64_t d_v, int mask, attn_dtype
     for (size_t i = 0; i < sizeof(computes) / sizeof(computes[0]); i++) {
         add_problem(&desc, ATTN_FORWARD, computes[i]);
         add_problem(&desc, ATTN_BACKWARD, computes[i]);
+        desc.deterministic = mask == BOTH;
+        add_problem(&desc, ATTN_BACKWARD, computes[i]);
+        desc.deterministic = 0;
     }
 }
 

@@ -65,7 +65,7 @@ static void test_name(void **state)
         fields[i] = INT32_MAX;
     }
     attn_kernel_config_prologue(&config, prologue);
-    assert_non_null(strstr(prologue, "SEPARATE_O 2147483647\n"));
+    assert_non_null(strstr(prologue, "DETERMINISTIC 2147483647\n"));
 }
 
 static attn_desc_t problem(int64_t s_kv)
@@ -100,9 +100,9 @@ static void test_legal(void **state)
     desc = problem(0);
     assert_non_null(strstr(refusal(&desc, ATTN_BACKWARD), "it is for the forward pass"));
     desc = problem(5);
-    desc.deterministic = 1;
+    desc.wants_dsink = 1;
     assert_non_null(strstr(refusal(&desc, ATTN_BACKWARD),
-                           "sm90_backward: deterministic: set, this kernel has none"));
+                           "sm90_backward: wants_dsink: set, this kernel has none"));
     desc = problem(5);
     desc.dk.dtype = ATTN_F32;
     assert_non_null(strstr(refusal(&desc, ATTN_BACKWARD), "dk.dtype"));

@@ -22,7 +22,7 @@ struct backward_data {
     struct gradient dk;
     struct gradient dv;
     attn_gpu_backward_scratch_t scratch;
-    size_t scratch_bytes[6];
+    size_t scratch_bytes[7];
 };
 
 static void *scratch_memory(size_t bytes, size_t *bytes_out)
@@ -96,6 +96,7 @@ static void make_scratch(const struct forward_case *c, struct backward_data *dat
     size_t *bytes = data->scratch_bytes;
     scratch->stats = scratch_memory(blocks * 2 * BLOCK_M * 4, &bytes[0]);
     scratch->dq_sum = scratch_memory(blocks * DQ_BLOCK_FLOATS * 4, &bytes[1]);
+    scratch->order = scratch_memory(blocks * 4, &bytes[6]);
     scratch->suspects = scratch_memory((size_t)tiles_of(c) * 4 * WARPGROUPS * 4, &bytes[2]);
     scratch->counter = scratch_memory(4, &bytes[3]);
     scratch->q_edge = scratch_memory(edge_rows * (size_t)c->d_qk * 2, &bytes[4]);
@@ -162,6 +163,7 @@ static void free_backward(struct backward_data *data)
     free(data->scratch.stats);
     free(data->scratch.dq_sum);
     free(data->scratch.suspects);
+    free(data->scratch.order);
     free(data->scratch.counter);
     free(data->scratch.q_edge);
     free(data->scratch.do_edge);
@@ -247,7 +249,7 @@ static void postprocess_entry(const void *params)
     backward_postprocess(*(const attn_gpu_backward_params_t *)params);
 }
 
-enum { BACKWARD_BUFFERS = 21, FIRST_WRITTEN = 12 };
+enum { BACKWARD_BUFFERS = 22, FIRST_WRITTEN = 12 };
 
 // `stage`: 0 to 2, the kernel that runs. What earlier ones wrote is there for later ones.
 static size_t backward_buffers(const struct forward_case *c, const struct backward_data *data,
@@ -278,7 +280,8 @@ static size_t backward_buffers(const struct forward_case *c, const struct backwa
         {"suspects", data->scratch.suspects, data->scratch_bytes[2], out},
         {"counter", data->scratch.counter, data->scratch_bytes[3], fresh},
         {"q_edge", data->scratch.q_edge, data->scratch_bytes[4], fresh},
-        {"do_edge", data->scratch.do_edge, data->scratch_bytes[5], fresh}};
+        {"do_edge", data->scratch.do_edge, data->scratch_bytes[5], fresh},
+        {"order", data->scratch.order, data->scratch_bytes[6], fresh}};
     memcpy(buffers, all, sizeof all);
     return sizeof all / sizeof all[0];
 }
@@ -318,7 +321,7 @@ static emu_status launch_backward(const struct forward_case *c, const struct bac
         struct emu_buffer buffers[BACKWARD_BUFFERS];
         struct emu_launch *launch = &launches[stage];
         launch->params = &p;
-        launch->resident = 2;
+        launch->resident = ATTN_CFG_DETERMINISTIC ? c->ctas : 2;
         launch->buffers = buffers;
         launch->buffer_count = backward_buffers(c, data, stage, buffers);
         launch->async = async;

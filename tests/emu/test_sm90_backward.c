@@ -36,6 +36,38 @@ static void check_mode(const struct forward_case *c, const struct backward_data 
     }
 }
 
+#if ATTN_CFG_DETERMINISTIC
+// The same bits, whoever comes first: many CTAs, in any order.
+static void test_same_bits(void **state)
+{
+    (void)state;
+    struct forward_case c = whole_case((struct forward_case){.b = 1,
+                                                             .h_q = 4,
+                                                             .h_kv = 2,
+                                                             .s_q = 300,
+                                                             .s_kv = 600,
+                                                             .has_windows = true,
+                                                             .window_left = -1,
+                                                             .window_right = 200,
+                                                             .ctas = 7});
+    struct backward_data data = make_backward(&c);
+    size_t bytes = (size_t)data.dq.count * 2;
+    uint16_t *first = malloc(bytes);
+    for (uint32_t seed = 0; seed < 6; seed++) {
+        struct emu_result result;
+        if (launch_backward(&c, &data, EMU_RANDOM, seed, &result) != EMU_OK) {
+            fail_msg("seed %u: %s", (unsigned)seed, result.text);
+        }
+        if (seed == 0) {
+            memcpy(first, data.dq.got, bytes);
+        }
+        assert_memory_equal(first, data.dq.got, bytes);
+    }
+    free(first);
+    free_backward(&data);
+}
+#endif
+
 // In order and late, and at random.
 static void check_case(struct forward_case given)
 {
@@ -223,6 +255,9 @@ int main(void)
         cmocka_unit_test(test_left_padding),
 #endif
         cmocka_unit_test(test_narrow_head),
+#if ATTN_CFG_DETERMINISTIC
+        cmocka_unit_test(test_same_bits),
+#endif
     };
     return cmocka_run_group_tests_name("sm90_backward", tests, NULL, NULL);
 }

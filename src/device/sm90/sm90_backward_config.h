@@ -8,6 +8,7 @@
 //   ATTN_CFG_STAGES          buffers for Q and dO, and for dS; a power of 2
 //   ATTN_CFG_MASK            bits: what may hide keys besides the ends of the sequence
 //                            1: an upper limit that depends on the row, 2: a lower limit
+//   ATTN_CFG_DETERMINISTIC   1: key tiles add to dQ in a fixed order
 //   ATTN_CFG_LOAD_REGISTERS, ATTN_CFG_COMPUTE_REGISTERS   after the hand-over; dQ has the rest
 #ifndef ATTN_SM90_BACKWARD_CONFIG_H
 #define ATTN_SM90_BACKWARD_CONFIG_H

@@ -12,6 +12,7 @@
 #include "../ptx/barrier.h"
 #include "../ptx/bulk.h"
 #include "../ptx/fence.h"
+#include "../ptx/flags.h"
 #include "../ptx/warp.h"
 #include "sm90_backward_tile.h"
 
@@ -59,12 +60,46 @@ DEVICE void add_unit(float *sum, uint32_t slot, const float *dq)
 struct dq_state {
     uint32_t smem;
     struct pipe ds_pipe;
-    uint32_t slot; // the next one for staging
+    uint32_t slot;  // the next one for staging
+    uint32_t *last; // the order of the last block, which this tile has not told yet
 };
 
-// One block of one head.
-DEVICE void dq_block(struct dq_state *c, float *sum)
+// A fixed order: tells the next key tile that this one has added to its last block. Nothing that
+// waits for it can be waited for here: it has a later place in the list.
+DEVICE void pass_order(struct dq_state *c)
 {
+    if (c->last) {
+        bulk_wait_group(0);
+        fence_proxy_async_global(); // the reductions before the release
+        red_release_gpu_add_u32(c->last, 1);
+        c->last = 0;
+    }
+}
+
+// Waits until all key tiles behind this one have added to the block; `order` is the block's.
+DEVICE void await_order(struct dq_state *c, uint32_t *order, uint32_t tiles_behind)
+{
+    pass_order(c);
+    wait_equal_gpu_u32(order, tiles_behind);
+    fence_proxy_async_global(); // before the reductions
+    c->last = order;
+}
+
+// Key tiles behind this one that the block sees.
+DEVICE uint32_t tiles_behind(const kernel_params_t *p, const struct tile *tile, int32_t block)
+{
+    attn_mask_shape_t shape = mask_shape(p, tile->len_q, tile->len_kv, tile->leftpad);
+    int32_t row0 = block * BLOCK_M;
+    int32_t row_end = row0 + BLOCK_M < tile->len_q ? row0 + BLOCK_M : tile->len_q;
+    attn_range_t keys = attn_tile_kv_range(&shape, row0, row_end);
+    return (uint32_t)((int32_t)keys.end - 1 - tile->key0) / BLOCK_N;
+}
+
+// One block of one head.
+DEVICE void dq_block(const kernel_params_t *p, struct dq_state *c, const struct tile *tile,
+                     int64_t index, int32_t block)
+{
+    float *sum = block_dq_sum(p, index);
     uint64_t ds = swizzled_descriptor(c->smem + SMEM_DS + c->ds_pipe.stage * DS_BYTES, 0);
     uint64_t k = swizzled_descriptor(c->smem + SMEM_K, KEYS_PANEL_BYTES);
     float dq[32];
@@ -78,6 +113,9 @@ DEVICE void dq_block(struct dq_state *c, float *sum)
         if (unit == DQ_UNITS - 1) {
             give_back(c->smem + SMEM_DS_EMPTY + 8 * c->ds_pipe.stage);
         }
+        if (ATTN_CFG_DETERMINISTIC && unit == 0 && thread_idx() % WARPGROUP_THREADS == 0) {
+            await_order(c, block_order(p, index), tiles_behind(p, tile, block));
+        }
         add_unit(sum + unit * DQ_UNIT_FLOATS, c->smem + SMEM_DQ + c->slot * DQ_UNIT_BYTES, dq);
         c->slot = (c->slot + 1) % DQ_SLOTS;
     }
@@ -86,7 +124,7 @@ DEVICE void dq_block(struct dq_state *c, float *sum)
 
 DEVICE void dq_tiles(const kernel_params_t *p, uint32_t smem)
 {
-    struct dq_state c = {smem, {0, 0}, 0};
+    struct dq_state c = {smem, {0, 0}, 0, 0};
     NO_UNROLL
     for (uint32_t count = 0;; count++) {
         uint32_t s = count % TILE_SLOTS;
@@ -105,11 +143,14 @@ DEVICE void dq_tiles(const kernel_params_t *p, uint32_t smem)
         }
         NO_UNROLL
         for (int32_t i = 0; i < p->group; i++) {
-            float *sum = block_dq_sum(p, block_index(p, tile.h_kv * p->group + i, tile.block0));
+            int64_t index = block_index(p, tile.h_kv * p->group + i, tile.block0);
             NO_UNROLL
             for (int32_t block = tile.block_begin; block < tile.block_end; block++) {
-                dq_block(&c, sum + (int64_t)block * DQ_BLOCK_FLOATS);
+                dq_block(p, &c, &tile, index + block, block);
             }
+        }
+        if (ATTN_CFG_DETERMINISTIC && thread_idx() % WARPGROUP_THREADS == 0) {
+            pass_order(&c);
         }
     }
     if (thread_idx() % WARPGROUP_THREADS == 0) {

@@ -163,10 +163,11 @@ DEVICE void redo_suspects(const kernel_params_t *p, uint32_t number)
     block.b = place.bh / heads_kv;
     block.h = (place.bh - block.b * heads_kv) * p->group;
     block.sequence = sequence_at(&p->lengths, block.b);
+    int32_t tile_key0 = first_key_of(p, &place);
     NO_UNROLL
     for (uint32_t warp = thread_idx() / 32; warp < 4 * WARPGROUPS; warp += POSTPROCESS_WARPS) {
-        int32_t key0 = place.block * BLOCK_N + (int32_t)warp * WARP_ROWS;
-        if (place.block * BLOCK_N >= block.sequence.keys ||
+        int32_t key0 = tile_key0 + (int32_t)warp * WARP_ROWS;
+        if (tile_key0 >= block.sequence.keys ||
             !ld_global_u32(p->scratch.suspects + (int64_t)number * (4 * WARPGROUPS) + warp)) {
             continue;
         }

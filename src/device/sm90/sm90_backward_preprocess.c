@@ -127,6 +127,9 @@ ATTN_CFG_KERNEL(const GRID_CONSTANT attn_gpu_backward_params_t p)
     if (block.row0 >= block.sequence.len_q) {
         return; // nobody looks at it
     }
+    if (ATTN_CFG_DETERMINISTIC && thread_idx() == 0) {
+        st_global_u32(block_order(&p, block.index), 0);
+    }
     write_stats(&p, &block);
     clear_dq_sum(&p, &block);
     if (is_edge_block(&p, block.row0, block.sequence.len_q)) {
