@@ -6,7 +6,8 @@
 #   gate      GPU kernels compile for their architecture without spills or serialised wgmma: lists of them with nvcc, the
 #             kernels of every tuning row with NVRTC
 #   consumer  from an install: pkg-config, find_package, C++; the header alone; exported symbols, SONAME, size
-#   asan      the host and emulator tests under AddressSanitizer, LeakSanitizer and UBSan
+#   asan      the host and emulator tests under AddressSanitizer, LeakSanitizer and UBSan; not those labelled `sweep`,
+#             which delete every synchronisation call of a kernel in turn: of these the two shortest stand for all
 #   tsan      the tests labelled `threads` under ThreadSanitizer
 #   fuzz      FUZZ_SECONDS (60) of libFuzzer over all targets
 #   slow      long sweeps; not part of the whole run, name it to run it
@@ -98,7 +99,7 @@ stage_consumer() {
 stage_asan() {
     build build/asan -DCMAKE_BUILD_TYPE=RelWithDebInfo -DATTN_SANITIZE=address,undefined -DATTN_TOOLS=ON -DATTN_TESTS=ON &&
         ASAN_OPTIONS=allow_user_segv_handler=0:strict_string_checks=1 UBSAN_OPTIONS=print_stacktrace=1 \
-            run_ctest build/asan -L 'host|emu' -LE 'slow|consumer'
+            run_ctest build/asan -L 'host|emu' -LE 'slow|consumer|sweep'
 }
 
 # Without OpenMP: its barriers are invisible to ThreadSanitizer. The threads come from the tests' own pool.
