@@ -29,16 +29,16 @@ class Case:
     def name(self) -> str:
         return f"{self.series}/{self.s}"
 
-    def pairs(self) -> int:
+    def pairs(self) -> float:
         """Pairs of a row and a key that it sees, of one head; causal counts half a square, as attn bench does."""
         lengths = [(n, n) for n in self.packed] or [(self.sq, self.s)] * self.b
         return sum(self._pairs_of(*length) for length in lengths)
 
-    def _pairs_of(self, rows: int, keys: int) -> int:
+    def _pairs_of(self, rows: int, keys: int) -> float:
         left, right = self.window
         if left < 0 and right < 0:
             first = max(keys - rows, 0) if self.causal else keys
-            return rows * (first + keys) // 2
+            return rows * (first + keys) / 2
         right = 0 if self.causal else right
         total = 0
         for row in range(keys - rows, keys):
