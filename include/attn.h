@@ -492,7 +492,7 @@ typedef void (*attn_kernel_visit_fn)(void *user, const attn_kernel_info_t *kerne
 ATTN_API attn_status_t attn_kernels_visit(const char *pack, attn_kernel_visit_fn visit, void *user);
 // Removes from the folder what is damaged, then the longest unused. Errors: ATTN_IO_ERROR.
 ATTN_API attn_status_t attn_cache_trim(int64_t max_bytes, int64_t *removed_out);
-// Compiles the GPU kernels of problems for archs ("sm_90a,sm_100a") into a file; needs no GPU.
+// Compiles problems' GPU kernels for archs ("sm_90a,sm_100a") to a file. Errors: "descs[3]: ...".
 ATTN_API attn_status_t attn_pack_create(const attn_context_t *context, const char *path,
                                         const char *archs, const attn_desc_t *const *descs,
                                         const attn_op_t *ops, size_t count, int64_t *kernels_out);

@@ -64,6 +64,24 @@ static int read_problems(const struct compile_options *options, const struct com
     return 0;
 }
 
+// The library's reason, with the problem's place in the list as a user knows it.
+static int fail_problem(const struct wanted *wanted, attn_status_t status, struct io_error *err)
+{
+    const char *reason = attn_last_error();
+    size_t place = 0;
+    int used = 0;
+    if (sscanf(reason, "descs[%zu]: %n", &place, &used) != 1 || used == 0 ||
+        place >= wanted->shapes.n) {
+        return io_fail(err, "%s: %s", attn_status_string(status), reason);
+    }
+    const struct bench_case *c = &wanted->shapes.cases[place];
+    if (c->series[0] == '\0') {
+        return io_fail(err, "%s: %s", attn_status_string(status), reason + used);
+    }
+    return io_fail(err, "%s/%lld: %s: %s", c->series, (long long)c->s, attn_status_string(status),
+                   reason + used);
+}
+
 static int print_result(const struct compile_options *options, size_t problems, int64_t kernels,
                         double seconds, struct io_error *err)
 {
@@ -98,7 +116,7 @@ static int compile(const struct compile_options *options, const struct command_l
             attn_pack_create(context, options->out, options->archs, wanted->list, wanted->ops,
                              wanted->shapes.n, &kernels);
         status =
-            made ? io_fail(err, "%s: %s", attn_status_string(made), attn_last_error())
+            made ? fail_problem(wanted, made, err)
                  : print_result(options, wanted->shapes.n, kernels, launch_clock() - begin, err);
     }
     attn_context_destroy(context);

@@ -110,7 +110,10 @@ static attn_status_t collect(const attn_context_t *context, const char *archs,
         int32_t compute;
         ATTN_FORWARD_ERROR(next_arch(&archs, &compute));
         for (size_t i = 0; i < count; i++) {
-            ATTN_FORWARD_ERROR(add_problem(context, descs[i], ops[i], compute, list));
+            const attn_status_t status = add_problem(context, descs[i], ops[i], compute, list);
+            attn_error_text_t reason;
+            attn_error_save(&reason);
+            ATTN_RETURN_IF(status != ATTN_OK, status, "descs[%zu]: %.480s", i, reason.text);
         }
     } while (*archs != '\0');
     return ATTN_OK;

@@ -120,6 +120,9 @@ printf 'none s=0 d=64 dtype=bf16,\n' >bad.txt
 expect 2 "bad.txt:1" "$attn" compile -a sm_90a bad.txt -o bad.pack
 printf 'none s=0 d=64 dtype=bf16\nnone32 s=0 d=128\nsame s=0 d=32\n' >none.txt
 expect 0 "kernels 2, problems 3" "$attn" compile -a sm_90a none.txt -o three.pack
+printf 'none s=0 d=64\nsome s=0,64 d=64\n' >some.txt
+expect 2 "some/64: unsupported" "$attn" compile -a sm_90a some.txt -o bad.pack
+expect 2 "compile: unsupported: legal, but no kernel here does it: backend: cuda" "$attn" compile -a sm_90a --seqlen 64 -o bad.pack
 expect 2 "s_kv: 64" "$attn" compile -a sm_90a --seqlen 64 -o bad.pack
 expect 2 'archs: "sm_90"' "$attn" compile -a sm_90 --seqlen 64,0 -o bad.pack
 expect 2 "sm_120a is unknown to NVRTC" "$attn" compile -a sm_120a --seqlen 64,0 -o bad.pack
