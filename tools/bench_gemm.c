@@ -43,14 +43,13 @@ static void *open_library(void)
 // Random numbers at the beginning of a matrix, doubled until it is full.
 static int fill_matrix(const struct io_tensor *seed, void *matrix, struct io_error *err)
 {
-    const gpu_pointer to = (gpu_pointer)(uintptr_t)matrix;
+    char *const to = matrix;
     if (device_upload(matrix, seed->data, seed->bytes, err)) {
         return -1;
     }
     for (size_t done = seed->bytes; done < MATRIX_BYTES; done *= 2) {
-        const gpu_result result = device_driver()->copy(to + done, to, done, NULL);
-        if (result) {
-            return device_fail("cuMemcpyDtoDAsync", result, err);
+        if (device_copy(to + done, to, done, err)) {
+            return -1;
         }
     }
     return device_wait(err);

@@ -30,15 +30,6 @@ struct bench_gpu {
     bool has_gemm;
 };
 
-// Returns from the calling function if the driver fails.
-#define GPU_CHECK(what, call)                                                                      \
-    do {                                                                                           \
-        const gpu_result result_ = device_driver()->call;                                          \
-        if (result_) {                                                                             \
-            return device_fail(what, result_, err);                                                \
-        }                                                                                          \
-    } while (0)
-
 static int open_all(int ordinal, struct bench_gpu *gpu, struct io_error *err)
 {
     gpu->info.struct_size = sizeof(gpu->info);
@@ -49,8 +40,8 @@ static int open_all(int ordinal, struct bench_gpu *gpu, struct io_error *err)
         return -1;
     }
     power_meter_open(ordinal);
-    GPU_CHECK("cuEventCreate", event_create(&gpu->begin, 0));
-    GPU_CHECK("cuEventCreate", event_create(&gpu->end, 0));
+    DEVICE_CHECK("cuEventCreate", event_create(&gpu->begin, 0));
+    DEVICE_CHECK("cuEventCreate", event_create(&gpu->end, 0));
     gpu->flush_bytes = (size_t)gpu->info.l2_bytes * FLUSH_FACTOR;
     return device_alloc(gpu->flush_bytes, "a buffer larger than L2", &gpu->flush, err);
 }
@@ -92,13 +83,13 @@ const char *bench_gpu_name(const struct bench_gpu *gpu)
 
 static int begin(const struct bench_gpu *gpu, struct io_error *err)
 {
-    GPU_CHECK("cuEventRecord", event_record(gpu->begin, NULL));
+    DEVICE_CHECK("cuEventRecord", event_record(gpu->begin, NULL));
     return 0;
 }
 
 static int mark_end(const struct bench_gpu *gpu, struct io_error *err)
 {
-    GPU_CHECK("cuEventRecord", event_record(gpu->end, NULL));
+    DEVICE_CHECK("cuEventRecord", event_record(gpu->end, NULL));
     return 0;
 }
 
@@ -106,28 +97,28 @@ static int mark_end(const struct bench_gpu *gpu, struct io_error *err)
 static int elapsed(const struct bench_gpu *gpu, double *seconds_out, struct io_error *err)
 {
     float ms = 0.0f;
-    GPU_CHECK("cuEventSynchronize", event_wait(gpu->end));
-    GPU_CHECK("cuEventElapsedTime", event_elapsed(&ms, gpu->begin, gpu->end));
+    DEVICE_CHECK("cuEventSynchronize", event_wait(gpu->end));
+    DEVICE_CHECK("cuEventElapsedTime", event_elapsed(&ms, gpu->begin, gpu->end));
     *seconds_out = 1e-3 * (double)ms;
     return 0;
 }
 
 int bench_gpu_copy_rate(const struct bench_gpu *gpu, double *gbs_out, struct io_error *err)
 {
-    void *memory = NULL;
+    void *allocated = NULL;
     double best = 0.0;
-    int status = device_alloc(2 * COPY_BYTES, "a copy", &memory, err);
-    const gpu_pointer from = (gpu_pointer)(uintptr_t)memory;
+    int status = device_alloc(2 * COPY_BYTES, "a copy", &allocated, err);
+    char *const memory = allocated;
     for (int i = 0; i < COPY_RUNS && !status; i++) {
         double seconds = 0.0;
-        status = begin(gpu, err);
-        const gpu_result result = device_driver()->copy(from + COPY_BYTES, from, COPY_BYTES, NULL);
-        status = status ? status : result ? device_fail("cuMemcpyDtoDAsync", result, err) : 0;
-        status = status ? status : mark_end(gpu, err) || elapsed(gpu, &seconds, err);
+        status = begin(gpu, err) || device_copy(memory + COPY_BYTES, memory, COPY_BYTES, err) ||
+                         mark_end(gpu, err) || elapsed(gpu, &seconds, err)
+                     ? -1
+                     : 0;
         const double rate = 2.0 * (double)COPY_BYTES / seconds * 1e-9;
         best = rate > best ? rate : best;
     }
-    device_free(memory);
+    device_free(allocated);
     *gbs_out = best;
     return status;
 }
@@ -191,8 +182,8 @@ static int cold_sample(struct rotation *rotation, double *seconds_out, struct io
 {
     const struct bench_gpu *gpu = rotation->gpu;
     for (int i = 0; i < 2; i++) {
-        GPU_CHECK("cuMemsetD8Async",
-                  fill_async((gpu_pointer)(uintptr_t)gpu->flush, 0, gpu->flush_bytes, NULL));
+        DEVICE_CHECK("cuMemsetD8Async",
+                     fill_async((gpu_pointer)(uintptr_t)gpu->flush, 0, gpu->flush_bytes, NULL));
     }
     return begin(gpu, err) || start_next(rotation, err) || mark_end(gpu, err) ||
                    elapsed(gpu, seconds_out, err)

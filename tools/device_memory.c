@@ -17,15 +17,6 @@ int device_fail(const char *what, gpu_result result, struct io_error *err)
     return io_fail(err, "%s: %s (%d)", what, name, (int)result);
 }
 
-// Returns from the calling function if the driver fails.
-#define DEVICE_CHECK(what, call)                                                                   \
-    do {                                                                                           \
-        const gpu_result result_ = driver.call;                                                    \
-        if (result_) {                                                                             \
-            return device_fail(what, result_, err);                                                \
-        }                                                                                          \
-    } while (0)
-
 int device_open(int ordinal, struct io_error *err)
 {
     const char *why = gpu_driver_load(&driver);
@@ -64,6 +55,13 @@ int device_upload(void *to, const void *from, size_t bytes, struct io_error *err
     if (bytes > 0) {
         DEVICE_CHECK("cuMemcpyHtoD", to_device((gpu_pointer)(uintptr_t)to, from, bytes));
     }
+    return 0;
+}
+
+int device_copy(void *to, const void *from, size_t bytes, struct io_error *err)
+{
+    DEVICE_CHECK("cuMemcpyDtoDAsync",
+                 copy((gpu_pointer)(uintptr_t)to, (gpu_pointer)(uintptr_t)from, bytes, NULL));
     return 0;
 }
 
