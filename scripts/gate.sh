@@ -42,13 +42,13 @@ backward_rows() {
                 echo "fast src/device/sm90/sm90_$kernel.c sm_90a -DATTN_CFG_KERNEL=backward -DATTN_CFG_BF16=1" \
                     "-DATTN_CFG_D_QK=$d_qk -DATTN_CFG_D_V=$d_v -DATTN_CFG_BLOCK_M=$block_m -DATTN_CFG_WARPGROUPS=2" \
                     "-DATTN_CFG_STAGES=2 -DATTN_CFG_MASK=$mask -DATTN_CFG_LOAD_REGISTERS=24" \
-                    "-DATTN_CFG_DETERMINISTIC=0 -DATTN_CFG_COMPUTE_REGISTERS=$compute"
+                    "-DATTN_CFG_PAIR=$((d_qk > 128)) -DATTN_CFG_DETERMINISTIC=0 -DATTN_CFG_COMPUTE_REGISTERS=$compute"
             done
         done
     done <<BACKWARD
 64 64 128 192
 128 128 64 208
-192 64 64 208
+256 256 64 208
 BACKWARD
 }
 

@@ -39,6 +39,7 @@ enum { ATTN_KERNEL_MASK_UPPER = 1, ATTN_KERNEL_MASK_LOWER = 2 };
     X(pack_gqa, PACK_GQA, "_gqa")           /* query heads of a group share a tile */              \
     X(ping_pong, PING_PONG, "_pp")          /* warpgroups take turns at the tensor core */         \
     X(separate_o, SEPARATE_O, "_so")        /* O has a buffer of its own */                        \
+    X(pair, PAIR, "_pair")                  /* two warpgroups share keys */                        \
     X(deterministic, DETERMINISTIC, "_det") /* sums of several CTAs in a fixed order */
 
 typedef struct attn_kernel_config {

@@ -40,6 +40,7 @@ const attn_tuning_row_t *attn_kernel_best(const attn_kernel_family_t *family,
         config->compute_registers = row->compute_registers;
         config->ping_pong = row->ping_pong;
         config->separate_o = row->separate_o;
+        config->pair = row->pair;
         return row;
     }
     return NULL;

@@ -27,6 +27,7 @@ typedef struct attn_tuning_row {
     int32_t compute_registers;
     int32_t ping_pong;
     int32_t separate_o;
+    int32_t pair;
     int32_t registers_max; // that ptxas may give a thread: the gate's promise
     const char *reason;
     const char *date;

@@ -108,9 +108,13 @@ static void backward_canonical(const attn_desc_t *desc, const attn_gpu_t *gpu,
 
 static int32_t backward_shared_bytes(const attn_kernel_config_t *config)
 {
-    return attn_sm90_backward_operand_bytes(config->d_qk, config->d_v, config->tile_m,
-                                            config->warpgroups, config->stages) +
-           attn_sm90_backward_barrier_bytes(config->stages);
+    const attn_sm90_backward_tile_t tile = {.d_qk = config->d_qk,
+                                            .d_v = config->d_v,
+                                            .block_m = config->tile_m,
+                                            .warpgroups = config->warpgroups,
+                                            .pair = config->pair,
+                                            .stages = config->stages};
+    return attn_sm90_backward_operand_bytes(&tile) + attn_sm90_backward_barrier_bytes(&tile);
 }
 
 static int32_t preprocess_shared_bytes(const attn_kernel_config_t *config)
@@ -127,11 +131,11 @@ static int32_t postprocess_shared_bytes(const attn_kernel_config_t *config)
 static const attn_kernel_part_t backward_parts[] = {
     {.kind = ATTN_KERNEL_BACKWARD_PREPROCESS,
      .path = "device/sm90/sm90_backward_preprocess.c",
-     .registers_max = 64,
+     .registers_max = 80,
      .shared_bytes = preprocess_shared_bytes},
     {.kind = ATTN_KERNEL_BACKWARD_POSTPROCESS,
      .path = "device/sm90/sm90_backward_postprocess.c",
-     .registers_max = 168,
+     .registers_max = 255,
      .shared_bytes = postprocess_shared_bytes},
 };
 
@@ -159,6 +163,19 @@ static const attn_tuning_row_t backward_rows[] = {
      .compute_registers = 208,
      .registers_max = 128,
      .reason = "all that fits beside dK and dV into 208 registers",
+     .date = "29 Nov 2026, H200"},
+    {.arch = 90,
+     .d_max = 256,
+     .tile_m = 64,
+     .tile_n = 64,
+     .stages = 2,
+     .warpgroups = 2,
+     .ctas = 1,
+     .load_registers = 24,
+     .compute_registers = 208,
+     .pair = 1,
+     .registers_max = 128,
+     .reason = "dK and dV do not fit into the registers of one warpgroup",
      .date = "29 Nov 2026, H200"},
 };
 

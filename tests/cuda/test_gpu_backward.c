@@ -17,7 +17,7 @@ enum { PROBLEMS = 150, WHY_BYTES = 512 };
 // A problem that the kernels have: every mask by intervals, every length, GQA, head dims.
 static attn_desc_t draw(test_rng_t *rng)
 {
-    static const int64_t dims[] = {8, 16, 40, 64, 64, 72, 96, 128, 128};
+    static const int64_t dims[] = {8, 16, 40, 64, 72, 96, 128, 128, 136, 192, 256};
     const int64_t last = (int64_t)(sizeof(dims) / sizeof(dims[0])) - 1;
     attn_desc_t desc;
     attn_desc_init(&desc, test_rng_chance(rng, 50) ? ATTN_BF16 : ATTN_F16);

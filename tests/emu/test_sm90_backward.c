@@ -82,9 +82,15 @@ static void check_case(struct forward_case given)
 static void test_shared_bytes(void **state)
 {
     (void)state;
-    assert_int_equal(BACKWARD_SMEM_BYTES,
-                     attn_sm90_backward_operand_bytes(D_QK, D_V, BLOCK_M, WARPGROUPS, STAGES) +
-                         attn_sm90_backward_barrier_bytes(STAGES));
+    const attn_sm90_backward_tile_t tile = {.d_qk = D_QK,
+                                            .d_v = D_V,
+                                            .block_m = BLOCK_M,
+                                            .warpgroups = WARPGROUPS,
+                                            .pair = ATTN_CFG_PAIR,
+                                            .stages = STAGES};
+    assert_int_equal(BACKWARD_SMEM_BYTES, attn_sm90_backward_operand_bytes(&tile) +
+                                              attn_sm90_backward_barrier_bytes(&tile));
+    assert_true(BACKWARD_SMEM_BYTES <= 227 << 10);
     assert_int_equal(POSTPROCESS_SMEM_BYTES, attn_sm90_postprocess_bytes(D_QK));
 }
 

@@ -12,6 +12,8 @@
 //   dq        the second warpgroup      dQ = dS K, added to global memory by bulk reductions
 //   keys      WARPGROUPS more           64 keys each: S^T = K Q^T, P^T, dP^T = V dO^T, dS^T in
 //                                       registers; dV += P^T dO, dK += dS^T Q from them
+//   weights, gradients                  instead of keys, for head dims beyond 128: the former has
+//                                       S, P and dV of 64 keys, the latter dP, dS and dK
 //
 // A CTA owns the keys of a tile and walks over the query blocks that see them, of one query head of
 // the group after the other: dK and dV are sums over all of these and stay in registers. Two key
@@ -31,9 +33,10 @@
 //   Q full, dO full [s]  1                load (bytes)                   keys
 //   Q empty [s]          4 x WARPGROUPS   keys, a thread of a warp,      load
 //                                         after dK (of Q and dO)
-//   dS full [s]          4 x WARPGROUPS   keys, a thread of a warp       dq
+//   dS full [s]          4 x KEY_GROUPS   keys, a thread of a warp       dq
 //   dS empty [s]         4                dq, a thread of a warp,        keys
 //                                         after the last product
+//   P full, P empty      4                of a pair, a thread of a warp: the other one
 //   tile wanted          2                load, a tile's loads started   schedule
 //   tile full [s]        1                schedule, a tile published     load, dq, keys
 //   tile empty [s]       4 x WARPGROUPS   keys and dq, a thread of a     schedule
@@ -60,8 +63,14 @@ DEVICE void init_barriers(uint32_t smem)
         mbarrier_init(smem + SMEM_Q_FULL + 8 * s, 1);
         mbarrier_init(smem + SMEM_DO_FULL + 8 * s, 1);
         mbarrier_init(smem + SMEM_Q_EMPTY + 8 * s, 4 * WARPGROUPS);
-        mbarrier_init(smem + SMEM_DS_FULL + 8 * s, 4 * WARPGROUPS);
+    }
+    for (uint32_t s = 0; s < DS_STAGES; s++) {
+        mbarrier_init(smem + SMEM_DS_FULL + 8 * s, 4 * KEY_GROUPS);
         mbarrier_init(smem + SMEM_DS_EMPTY + 8 * s, 4);
+    }
+    if (ATTN_CFG_PAIR) {
+        mbarrier_init(smem + SMEM_P_FULL, 4);
+        mbarrier_init(smem + SMEM_P_EMPTY, 4);
     }
     for (uint32_t s = 0; s < TILE_SLOTS; s++) {
         mbarrier_init(smem + SMEM_TILE_FULL + 8 * s, 1);
@@ -98,8 +107,16 @@ ATTN_CFG_KERNEL(const GRID_CONSTANT attn_gpu_backward_params_t p)
         setmaxnreg_dec(DQ_REGISTERS);
         dq_tiles(&p, smem);
     } else {
-        ROLE("keys");
         setmaxnreg_inc(ATTN_CFG_COMPUTE_REGISTERS);
-        keys_tiles(&p, smem, warpgroup - 2);
+        if (!ATTN_CFG_PAIR) {
+            ROLE("keys");
+            keys_tiles(&p, smem, warpgroup - 2, KEYS_WHOLE);
+        } else if (warpgroup == 2) {
+            ROLE("weights");
+            keys_tiles(&p, smem, 0, KEYS_WEIGHTS);
+        } else {
+            ROLE("gradients");
+            keys_tiles(&p, smem, 1, KEYS_GRADIENTS);
+        }
     }
 }

@@ -4,8 +4,10 @@
 //   ATTN_CFG_BF16            1: bf16, 0: f16
 //   ATTN_CFG_D_QK, _D_V      head dims, rounded up to 16; literals, as wgmma's n is one
 //   ATTN_CFG_BLOCK_M         query rows of a block, 64 or 128; a literal
-//   ATTN_CFG_WARPGROUPS      of keys, 64 keys each, which take turns at the tensor core
-//   ATTN_CFG_STAGES          buffers for Q and dO, and for dS; a power of 2
+//   ATTN_CFG_WARPGROUPS      of keys, which take turns at the tensor core
+//   ATTN_CFG_PAIR            0: each has 64 keys; 1: two share 64 keys, one has the weights and dV,
+//                            the other their gradients and dK
+//   ATTN_CFG_STAGES          buffers for Q and dO, and if there is room for dS; a power of 2
 //   ATTN_CFG_MASK            bits: what may hide keys besides the ends of the sequence
 //                            1: an upper limit that depends on the row, 2: a lower limit
 //   ATTN_CFG_DETERMINISTIC   1: key tiles add to dQ in a fixed order
@@ -29,7 +31,9 @@ enum {
     WARPGROUPS = ATTN_CFG_WARPGROUPS,
     STAGES = ATTN_CFG_STAGES,
     WARPGROUP_N = ATTN_SM90_WARPGROUP_N,
-    BLOCK_N = WARPGROUPS * WARPGROUP_N,
+    KEY_GROUPS = ATTN_CFG_PAIR ? 1 : WARPGROUPS,
+    BLOCK_N = KEY_GROUPS * WARPGROUP_N,
+    DS_STAGES = ATTN_CFG_PAIR ? 1 : STAGES,
     BOX_ROWS = 64, // of all tensor maps
     TILE_SLOTS = ATTN_SM90_TILE_SLOTS,
     TILE_BYTES = ATTN_SM90_BACKWARD_TILE_BYTES,
@@ -46,10 +50,10 @@ enum {
     V_BYTES = V_PANELS * KEYS_PANEL_BYTES,
     STATS_BYTES = BLOCK_M * 4,                  // of lse or delta
     GROUP_DS_BYTES = BLOCK_M * PANEL_ROW_BYTES, // dS of a warpgroup's keys: a panel
-    DS_BYTES = WARPGROUPS * GROUP_DS_BYTES,
+    DS_BYTES = KEY_GROUPS * GROUP_DS_BYTES,
 
     // dQ is computed and added in units of 64 rows and 64 columns, columns first.
-    DQ_SLOTS = ATTN_SM90_DQ_SLOTS,
+    DQ_SLOTS = ATTN_CFG_PAIR ? 1 : 2,
     DQ_UNIT_BYTES = ATTN_SM90_DQ_UNIT_BYTES,
     DQ_UNIT_FLOATS = DQ_UNIT_BYTES / 4,
     DQ_UNITS = BLOCK_M / 64 * QK_PANELS,
@@ -60,8 +64,9 @@ enum {
     SMEM_Q = SMEM_V + V_BYTES,
     SMEM_DO = SMEM_Q + STAGES * Q_BYTES,
     SMEM_DS = SMEM_DO + STAGES * DO_BYTES,
-    SMEM_DQ = SMEM_DS + STAGES * DS_BYTES,
-    SMEM_LSE = SMEM_DQ + DQ_SLOTS * DQ_UNIT_BYTES,
+    SMEM_DQ = SMEM_DS + DS_STAGES * DS_BYTES,
+    SMEM_P = SMEM_DQ + DQ_SLOTS * DQ_UNIT_BYTES, // of a pair: fragments
+    SMEM_LSE = SMEM_P + ATTN_CFG_PAIR * GROUP_DS_BYTES,
     SMEM_DELTA = SMEM_LSE + STAGES * STATS_BYTES,
     SMEM_BARRIERS = SMEM_DELTA + STAGES * STATS_BYTES,
     SMEM_KV_FULL = SMEM_BARRIERS,
@@ -70,8 +75,10 @@ enum {
     SMEM_DO_FULL = SMEM_Q_FULL + 8 * STAGES,
     SMEM_Q_EMPTY = SMEM_DO_FULL + 8 * STAGES, // Q and dO
     SMEM_DS_FULL = SMEM_Q_EMPTY + 8 * STAGES,
-    SMEM_DS_EMPTY = SMEM_DS_FULL + 8 * STAGES,
-    SMEM_TILE_FULL = SMEM_DS_EMPTY + 8 * STAGES,
+    SMEM_DS_EMPTY = SMEM_DS_FULL + 8 * DS_STAGES,
+    SMEM_P_FULL = SMEM_DS_EMPTY + 8 * DS_STAGES,
+    SMEM_P_EMPTY = SMEM_P_FULL + 8,
+    SMEM_TILE_FULL = SMEM_P_EMPTY + 8,
     SMEM_TILE_EMPTY = SMEM_TILE_FULL + 8 * TILE_SLOTS,
     SMEM_TILE_WANTED = SMEM_TILE_EMPTY + 8 * TILE_SLOTS,
     SMEM_TILES = (SMEM_TILE_WANTED + 8 + 15) / 16 * 16,

@@ -119,7 +119,7 @@ DEVICE void dq_block(const kernel_params_t *p, struct dq_state *c, const struct 
         add_unit(sum + unit * DQ_UNIT_FLOATS, c->smem + SMEM_DQ + c->slot * DQ_UNIT_BYTES, dq);
         c->slot = (c->slot + 1) % DQ_SLOTS;
     }
-    pipe_advance(&c->ds_pipe, STAGES);
+    pipe_advance(&c->ds_pipe, DS_STAGES);
 }
 
 DEVICE void dq_tiles(const kernel_params_t *p, uint32_t smem)

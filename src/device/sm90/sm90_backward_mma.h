@@ -19,6 +19,18 @@ DEVICE void issue_scores(float *s, uint64_t keys, uint64_t rows, int columns)
     wgmma_commit_group();
 }
 
+// A head dim beyond 128 is two products: ptxas refuses n 256 to a kernel of 512 threads.
+#define REST_144 16
+#define REST_160 32
+#define REST_176 48
+#define REST_192 64
+#define REST_208 80
+#define REST_224 96
+#define REST_240 112
+#define REST_256 128
+#define REST_OF_TEXT(d) REST_##d
+#define REST_OF(d) REST_OF_TEXT(d)
+
 // dv[64][D_V] += P^T dO and dk[64][D_QK] += dS^T Q: A from registers; rows as they lie, their
 // contiguous side is n.
 DEVICE void issue_dv(float *dv, uint32_t *weights, uint64_t rows)
@@ -28,7 +40,13 @@ DEVICE void issue_dv(float *dv, uint32_t *weights, uint64_t rows)
     wgmma_fence();
     UNROLL
     for (int i = 0; i < BLOCK_M / 16; i++) {
-        MMA_RS(ATTN_CFG_D_V, dv, weights + 4 * i, rows + i * (2 * PATTERN_BYTES / 16));
+        uint64_t step = rows + i * (2 * PATTERN_BYTES / 16);
+#if ATTN_CFG_D_V > 128
+        MMA_RS(128, dv, weights + 4 * i, step);
+        MMA_RS(REST_OF(ATTN_CFG_D_V), dv + 64, weights + 4 * i, step + 2 * ROWS_PANEL_BYTES / 16);
+#else
+        MMA_RS(ATTN_CFG_D_V, dv, weights + 4 * i, step);
+#endif
     }
     wgmma_commit_group();
 }
@@ -40,7 +58,13 @@ DEVICE void issue_dk(float *dk, uint32_t *ds, uint64_t rows)
     wgmma_fence();
     UNROLL
     for (int i = 0; i < BLOCK_M / 16; i++) {
-        MMA_RS(ATTN_CFG_D_QK, dk, ds + 4 * i, rows + i * (2 * PATTERN_BYTES / 16));
+        uint64_t step = rows + i * (2 * PATTERN_BYTES / 16);
+#if ATTN_CFG_D_QK > 128
+        MMA_RS(128, dk, ds + 4 * i, step);
+        MMA_RS(REST_OF(ATTN_CFG_D_QK), dk + 64, ds + 4 * i, step + 2 * ROWS_PANEL_BYTES / 16);
+#else
+        MMA_RS(ATTN_CFG_D_QK, dk, ds + 4 * i, step);
+#endif
     }
     wgmma_commit_group();
 }

@@ -154,7 +154,19 @@ DEVICE void redo_key(const kernel_params_t *p, const struct query_block *first, 
     store_key(p, &p->dv, &block, key, dv, 1.0f, p->d_v, V_LANE_COLUMNS);
 }
 
-// The suspects of a tile: a word for 16 keys, one warp each.
+// Whether a warp's 16 keys are: of a pair either result.
+DEVICE uint32_t is_suspect(const kernel_params_t *p, uint32_t number, uint32_t warp)
+{
+    const uint32_t *words = p->scratch.suspects + (int64_t)number * (4 * WARPGROUPS);
+    uint32_t found = 0;
+    UNROLL
+    for (uint32_t i = 0; i < WARPGROUPS / KEY_GROUPS; i++) {
+        found |= ld_global_u32(words + 4 * i + warp);
+    }
+    return found;
+}
+
+// The suspects of a tile: 16 keys, one warp each.
 DEVICE void redo_suspects(const kernel_params_t *p, uint32_t number)
 {
     struct tile_place place = tile_place_of(&p->tiles, number);
@@ -165,10 +177,9 @@ DEVICE void redo_suspects(const kernel_params_t *p, uint32_t number)
     block.sequence = sequence_at(&p->lengths, block.b);
     int32_t tile_key0 = first_key_of(p, &place);
     NO_UNROLL
-    for (uint32_t warp = thread_idx() / 32; warp < 4 * WARPGROUPS; warp += POSTPROCESS_WARPS) {
+    for (uint32_t warp = thread_idx() / 32; warp < 4 * KEY_GROUPS; warp += POSTPROCESS_WARPS) {
         int32_t key0 = tile_key0 + (int32_t)warp * WARP_ROWS;
-        if (tile_key0 >= block.sequence.keys ||
-            !ld_global_u32(p->scratch.suspects + (int64_t)number * (4 * WARPGROUPS) + warp)) {
+        if (tile_key0 >= block.sequence.keys || !is_suspect(p, number, warp)) {
             continue;
         }
         NO_UNROLL

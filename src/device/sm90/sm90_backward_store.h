@@ -7,24 +7,24 @@
 #include "../ptx/bulk.h"
 #include "../ptx/fence.h"
 #include "../ptx/tma.h"
-#include "../ptx/warp.h"
-#include "sm90_backward_tile.h"
+#include "sm90_backward_step.h"
 #include "sm90_staging.h"
 
-// Says which warps' keys are not finite: a NaN or an infinity of a row that sees the key, or one
+// Says which warps' results are not finite: a NaN or an infinity of a row that sees the key, or one
 // that 0 * NaN let through. Postprocess looks at them again.
-DEVICE void store_suspect(const kernel_params_t *p, const struct tile *tile, uint32_t group,
-                          const float *dk, const float *dv)
+DEVICE void store_suspect(const struct keys *c, const struct tile *tile,
+                          const struct keys_registers *x)
 {
     float sum = 0.0f;
     UNROLL
     for (int r = 0; r < 2; r++) {
-        sum += not_finite(dk, D_QK / 2, r) + not_finite(dv, D_V / 2, r);
+        sum += c->part == KEYS_WEIGHTS ? 0.0f : not_finite(x->dk, D_QK / 2, r);
+        sum += c->part == KEYS_GRADIENTS ? 0.0f : not_finite(x->dv, D_V / 2, r);
     }
     uint32_t is_suspect = vote_any(!(sum == 0.0f));
     if (is_warp_leader()) {
-        uint32_t warp = group * 4 + thread_idx() / 32 % 4;
-        st_global_u32(p->scratch.suspects + (int64_t)tile->number * (4 * WARPGROUPS) + warp,
+        uint32_t warp = c->group * 4 + thread_idx() / 32 % 4;
+        st_global_u32(c->p->scratch.suspects + (int64_t)tile->number * (4 * WARPGROUPS) + warp,
                       is_suspect);
     }
 }
@@ -62,25 +62,34 @@ DEVICE void store_keys(const kernel_params_t *p, const tensor_map *map,
 }
 
 // K and V have been read by all their products.
-DEVICE void store_tile(const kernel_params_t *p, uint32_t smem, uint32_t group,
-                       const struct tile *tile, const float *dk, const float *dv)
+DEVICE void store_tile(const struct keys *c, const struct tile *tile,
+                       const struct keys_registers *x)
 {
-    uint32_t k_rows = smem + SMEM_K + group * GROUP_KEYS_BYTES;
-    uint32_t v_rows = smem + SMEM_V + group * GROUP_KEYS_BYTES;
-    int32_t key0 = tile->key0 + (int32_t)group * WARPGROUP_N;
-    store_suspect(p, tile, group, dk, dv);
-    stage_keys(v_rows, dv, D_V, 1.0f);
-    stage_keys(k_rows, dk, D_QK, p->scale);
+    const kernel_params_t *p = c->p;
+    uint32_t k_rows = c->smem + SMEM_K + c->key_group * GROUP_KEYS_BYTES;
+    uint32_t v_rows = c->smem + SMEM_V + c->key_group * GROUP_KEYS_BYTES;
+    int32_t key0 = tile->key0 + (int32_t)c->key_group * WARPGROUP_N;
+    store_suspect(c, tile, x);
+    if (c->part != KEYS_GRADIENTS) {
+        stage_keys(v_rows, x->dv, D_V, 1.0f);
+    }
+    if (c->part != KEYS_WEIGHTS) {
+        stage_keys(k_rows, x->dk, D_QK, p->scale);
+    }
     fence_proxy_async(); // staging before the TMA stores
-    barrier_sync(BARRIER_GROUP + group, WARPGROUP_THREADS);
-    store_keys(p, &p->dv_map, &p->dv, v_rows, V_PANELS, p->d_v, tile, key0);
-    store_keys(p, &p->dk_map, &p->dk, k_rows, QK_PANELS, p->d_qk, tile, key0);
+    barrier_sync(BARRIER_GROUP + c->group, WARPGROUP_THREADS);
+    if (c->part != KEYS_GRADIENTS) {
+        store_keys(p, &p->dv_map, &p->dv, v_rows, V_PANELS, p->d_v, tile, key0);
+    }
+    if (c->part != KEYS_WEIGHTS) {
+        store_keys(p, &p->dk_map, &p->dk, k_rows, QK_PANELS, p->d_qk, tile, key0);
+    }
     if (p->lengths.cu_seqlens_kv) {
-        barrier_sync(BARRIER_GROUP + group, WARPGROUP_THREADS); // all rows are copied
+        barrier_sync(BARRIER_GROUP + c->group, WARPGROUP_THREADS); // all rows are copied
     }
     if (thread_idx() % WARPGROUP_THREADS == 0) {
         bulk_wait_group_read(0);
-        mbarrier_arrive(smem + SMEM_KV_EMPTY);
+        mbarrier_arrive(c->smem + SMEM_KV_EMPTY);
     }
 }
 
