@@ -286,10 +286,12 @@ static uint32_t add(void *p, uint32_t value, access_kind kind, uint32_t order, s
 
 uint32_t atom_global_add_u32(void *p, uint32_t value)
 {
-    return add(p, value, ACCESS_ATOM_GLOBAL, RELAXED, SCOPE_GPU);
+    uint32_t old = add(p, value, ACCESS_ATOM_GLOBAL, RELAXED, SCOPE_GPU);
+    leave_site();
+    return old;
 }
 
-uint32_t atom_global_cas_u32(void *p, uint32_t expected, uint32_t value)
+static uint32_t compare_and_swap(void *p, uint32_t expected, uint32_t value)
 {
     fiber_yield();
     check_global(p, 4, true, "atom.global");
@@ -300,6 +302,13 @@ uint32_t atom_global_cas_u32(void *p, uint32_t expected, uint32_t value)
     atomic_order(p, ACCESS_ATOM_GLOBAL, RELAXED, SCOPE_GPU);
     memcpy(p, &value, sizeof value);
     machine.progress = true;
+    return old;
+}
+
+uint32_t atom_global_cas_u32(void *p, uint32_t expected, uint32_t value)
+{
+    uint32_t old = compare_and_swap(p, expected, value);
+    leave_site();
     return old;
 }
 

@@ -43,6 +43,7 @@ static void load(void *r, const void *p, uint32_t bytes)
     check_global_access(p, bytes, thread_global_access(ACCESS_LD_GLOBAL, GLOBAL_READ, SCOPE_CTA));
     memcpy(r, p, bytes);
     count_global(bytes);
+    leave_site();
 }
 
 static void store(void *p, const void *r, uint32_t bytes)
@@ -52,6 +53,7 @@ static void store(void *p, const void *r, uint32_t bytes)
     flags_overwritten(p, bytes);
     memcpy(p, r, bytes);
     count_global(bytes);
+    leave_site();
 }
 
 uint32_t ld_global_u16(const void *p)
@@ -107,6 +109,7 @@ void red_global_add_f32(void *p, float value)
     atomic_order(p, ACCESS_RED_GLOBAL, RELAXED, SCOPE_GPU);
     count_global(sizeof value);
     global_reduce_add(p, (const uint8_t *)&value, sizeof value, EMU_F32);
+    leave_site();
 }
 
 static void add_element(uint8_t *global, const uint8_t *shared, emu_element element)

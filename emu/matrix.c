@@ -28,13 +28,6 @@ static void check_alignment(uint32_t addr, uint32_t bytes, const char *instructi
     }
 }
 
-// Back to the instruction, if any, whose operand this was.
-static void leave_site(void)
-{
-    struct fiber *fiber = current_fiber();
-    fiber->site_depth -= fiber->site_depth > 0;
-}
-
 static void load(struct cta *cta, void *r, uint32_t addr, uint32_t bytes)
 {
     check_alignment(addr, bytes, "ld.shared");

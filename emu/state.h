@@ -310,6 +310,13 @@ static inline const struct site *current_site(void)
     return fiber->site_depth ? &fiber->sites[(fiber->site_depth - 1) % MAX_SITE_DEPTH] : NULL;
 }
 
+// Back to the instruction, if any, whose operand this was.
+static inline void leave_site(void)
+{
+    struct fiber *fiber = machine.current;
+    fiber->site_depth -= fiber->site_depth > 0;
+}
+
 static inline struct cta *current_cta(void)
 {
     return machine.current->cta;

@@ -6,8 +6,9 @@
 #   gate      GPU kernels compile for their architecture without spills or serialised wgmma: lists of them with nvcc, the
 #             kernels of every tuning row with NVRTC
 #   consumer  from an install: pkg-config, find_package, C++; the header alone; exported symbols, SONAME, size
-#   asan      the host and emulator tests under AddressSanitizer, LeakSanitizer and UBSan; not those labelled `sweep`,
-#             which delete every synchronisation call of a kernel in turn: of these the two shortest stand for all
+#   asan      the host and emulator tests under AddressSanitizer, LeakSanitizer and UBSan; not those labelled `sweep`:
+#             the deletion of every synchronisation call of a kernel in turn (the two shortest sweeps stand for all),
+#             and the Hopper kernels' widest heads
 #   tsan      the tests labelled `threads` under ThreadSanitizer
 #   fuzz      FUZZ_SECONDS (60) of libFuzzer over all targets
 #   slow      long sweeps; not part of the whole run, name it to run it

@@ -190,8 +190,11 @@ static void test_forgotten_waits(void **state)
     expect_pair_race(&overwrites, missing);
     struct emu_result result;
     run_pair(&no_wait, EMU_LATE, 0, &result);
-    assert_non_null(strstr(result.text, "sum, CTA (0,0,0), second thread 63 (warp 1 lane 31): "
-                                        "ld.global at offset 0 of buffer 'parts' races with the "));
+    assert_non_null(
+        strstr(result.text, "sum, CTA (0,0,0), second thread 63 (warp 1 lane 31), at "));
+    assert_non_null(strstr(result.text, "test_emu_pdl.c:"));
+    assert_non_null(
+        strstr(result.text, ": ld.global at offset 0 of buffer 'parts' races with the "));
     assert_non_null(strstr(result.text, "of CTA (0,0,0) of prepare"));
 }
 

@@ -61,7 +61,7 @@
 
 void kernel_role(const char *name);
 
-// Loads and stores of shared memory tell the emulator their line of the source.
+// Loads, stores and atomics tell the emulator their line of the source.
 void kernel_site(const char *file, int line);
 #define KERNEL_SITE kernel_site(__FILE__, __LINE__)
 

@@ -144,6 +144,18 @@ PTX void red_global_add_f32(void *p, float value)
 #define st_shared_v4_u32(addr, r) (KERNEL_SITE, st_shared_v4_u32(addr, r))
 #define ld_cluster_u32(addr) (KERNEL_SITE, ld_cluster_u32(addr))
 #define st_cluster_u32(addr, value) (KERNEL_SITE, st_cluster_u32(addr, value))
+#define ld_global_u16(p) (KERNEL_SITE, ld_global_u16(p))
+#define ld_global_u32(p) (KERNEL_SITE, ld_global_u32(p))
+#define ld_global_f32(p) (KERNEL_SITE, ld_global_f32(p))
+#define ld_global_v4_u32(r, p) (KERNEL_SITE, ld_global_v4_u32(r, p))
+#define st_global_u16(p, value) (KERNEL_SITE, st_global_u16(p, value))
+#define st_global_u32(p, value) (KERNEL_SITE, st_global_u32(p, value))
+#define st_global_f32(p, value) (KERNEL_SITE, st_global_f32(p, value))
+#define st_global_v4_u32(p, r) (KERNEL_SITE, st_global_v4_u32(p, r))
+#define atom_global_add_u32(p, value) (KERNEL_SITE, atom_global_add_u32(p, value))
+#define atom_global_cas_u32(p, expected, value)                                                    \
+    (KERNEL_SITE, atom_global_cas_u32(p, expected, value))
+#define red_global_add_f32(p, value) (KERNEL_SITE, red_global_add_f32(p, value))
 #endif
 
 #endif
