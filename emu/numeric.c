@@ -148,62 +148,72 @@ static float flush(float x)
     return fabsf(x) < 0x1p-126f ? copysignf(0.0f, x) : x;
 }
 
+// Arithmetic gives one NaN only (PTX ISA, "Floating Point": the canonical NaN), as seen on an H200.
+static float canonical(float x)
+{
+    return isnan(x) ? f32_of_bits(0x7fffffff) : x;
+}
+
 float ex2_approx(float x)
 {
     count_mufu();
-    return flush(exp2f(flush(x)));
+    return canonical(flush(exp2f(flush(x))));
 }
 
 float lg2_approx(float x)
 {
     count_mufu();
-    return log2f(x);
+    return canonical(log2f(x));
 }
 
 float rcp_approx(float x)
 {
     count_mufu();
-    return flush(1.0f / flush(x));
+    return canonical(flush(1.0f / flush(x)));
 }
 
+// The other one of a NaN, signalling or not; and +0 is larger than -0.
 float max_f32(float a, float b)
 {
-    return fmaxf(a, b);
+    if (isnan(a) || isnan(b)) {
+        return canonical(isnan(a) ? b : a);
+    }
+    return a > b || (a == b && signbit(b)) ? a : b;
 }
 
 float fma_f32(float a, float b, float c)
 {
     count_fma(1);
-    return fmaf(a, b, c);
+    return canonical(fmaf(a, b, c));
 }
 
 float max3_f32(float a, float b, float c)
 {
-    return fmaxf(fmaxf(a, b), c);
+    return max_f32(max_f32(a, b), c);
 }
 
 struct f32x2 add_f32x2(struct f32x2 a, struct f32x2 b)
 {
     count_fma(2);
-    return (struct f32x2){a.x + b.x, a.y + b.y};
+    return (struct f32x2){canonical(a.x + b.x), canonical(a.y + b.y)};
 }
 
 struct f32x2 sub_f32x2(struct f32x2 a, struct f32x2 b)
 {
     count_fma(2);
-    return (struct f32x2){a.x - b.x, a.y - b.y};
+    return (struct f32x2){canonical(a.x - b.x), canonical(a.y - b.y)};
 }
 
 struct f32x2 mul_f32x2(struct f32x2 a, struct f32x2 b)
 {
     count_fma(2);
-    return (struct f32x2){a.x * b.x, a.y * b.y};
+    return (struct f32x2){canonical(a.x * b.x), canonical(a.y * b.y)};
 }
 
 struct f32x2 fma_f32x2(struct f32x2 a, struct f32x2 b, struct f32x2 c)
 {
     count_fma(2);
-    return (struct f32x2){fmaf(a.x, b.x, c.x), fmaf(a.y, b.y, c.y)};
+    return (struct f32x2){canonical(fmaf(a.x, b.x, c.x)), canonical(fmaf(a.y, b.y, c.y))};
 }
 
 // Rounded towards minus infinity: from the rounded sum and its error, which is exact (Knuth's
@@ -221,7 +231,7 @@ static float add_down(float a, float b)
 struct f32x2 add_rm_f32x2(struct f32x2 a, struct f32x2 b)
 {
     count_fma(2);
-    return (struct f32x2){add_down(a.x, b.x), add_down(a.y, b.y)};
+    return (struct f32x2){canonical(add_down(a.x, b.x)), canonical(add_down(a.y, b.y))};
 }
 
 uint32_t pack_bf16x2(float low, float high)
@@ -250,7 +260,7 @@ uint32_t pack_e5m2x2(float low, float high)
 
 float f32_of_f16(uint32_t half)
 {
-    return f32_from_f16((uint16_t)half);
+    return canonical(f32_from_f16((uint16_t)half));
 }
 
 float f32_of_bf16(uint32_t half)

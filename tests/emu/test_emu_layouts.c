@@ -167,6 +167,21 @@ static void test_narrow_floats(void **state)
                 pack_f16x2(1.0f, -2.0f) == 0xc0003c00);
 }
 
+// As an H200 gives them.
+static void test_nan_and_zero(void **state)
+{
+    (void)state;
+    float signalling = f32_of_bits(0x7f800001);
+    assert_int_equal(bits_of_f32(fma_f32(signalling, 1.0f, -2.0f)), 0x7fffffff);
+    assert_int_equal(bits_of_f32(fma_f32(INFINITY, 0.0f, f32_of_bits(0xffc00000))), 0x7fffffff);
+    assert_int_equal(bits_of_f32(f32_of_f16(0xfc01)), 0x7fffffff);
+    assert_int_equal(bits_of_f32(f32_of_bf16(0xffc1)), 0xffc10000); // only moved
+    assert_true(max_f32(signalling, -3.0f) == -3.0f && max_f32(-3.0f, signalling) == -3.0f);
+    assert_int_equal(bits_of_f32(max_f32(signalling, f32_of_bits(0xffc00000))), 0x7fffffff);
+    assert_int_equal(bits_of_f32(max_f32(0.0f, -0.0f)), 0);
+    assert_int_equal(bits_of_f32(max_f32(-0.0f, 0.0f)), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -176,6 +191,7 @@ int main(void)
         cmocka_unit_test(test_descriptor_bits),
         cmocka_unit_test(test_piece_addresses),
         cmocka_unit_test(test_narrow_floats),
+        cmocka_unit_test(test_nan_and_zero),
     };
     return cmocka_run_group_tests_name("emu_layouts", tests, NULL, NULL);
 }

@@ -41,6 +41,9 @@ static double difference(const struct comparison *c, uint32_t a, uint32_t b)
     if (c->agreement == WITHIN) {
         return fabs(x - y); // infinities of one sign have equal bits
     }
+    if (fabs(x - y) <= c->absolute) {
+        return 0.0;
+    }
     return fabs((double)(place_of(c->element, a) - place_of(c->element, b)));
 }
 

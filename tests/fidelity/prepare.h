@@ -23,8 +23,6 @@ void fill_elements(test_rng_t *rng, void *elements, size_t bytes, int type, bool
 
 // in and out of the table's sizes; words are random.
 void prepare_words(struct run *run);
-// words[0] is the case.
-void prepare_choice(struct run *run);
 // A case for each rank, swizzle and type; stored, or added to what is there.
 void prepare_tma_store(struct run *run);
 void prepare_tma_reduce(struct run *run);

@@ -31,11 +31,11 @@ static void fill_d(struct run *run, uint32_t *d, size_t count, bool is_whole)
 static struct comparison of_rounding(int type, bool is_whole, int bits_of_8)
 {
     if (is_whole) {
-        return (struct comparison){SAME_BITS, EMU_F32, 0.0};
+        return (struct comparison){SAME_BITS, EMU_F32, 0.0, 0.0};
     }
     int bits = is_8_bit(type) ? bits_of_8 : 23;
     double bound = 4.0 * (k_of(type) + 2) / (double)(1u << bits);
-    return (struct comparison){WITHIN, EMU_F32, bound};
+    return (struct comparison){WITHIN, EMU_F32, bound, 0.0};
 }
 
 // ---- mma.sync

@@ -85,7 +85,7 @@ static void prepare(struct run *run, emu_element element, bool adds)
     draw_place(run, &t, p->store_at);
     t.data = run_input(run, "tensor", in, bytes);
     run_map(run, &p->in_map, &t);
-    const struct comparison bits = {SAME_BITS, element, 0.0};
+    const struct comparison bits = {SAME_BITS, element, 0.0, 0.0};
     t.data = run_output(run, "stored", stored, bytes, EMU_READ_WRITE, bits);
     run_map(run, &p->out_map, &t);
     p->out = run_output(run, "image", run_alloc(box_bytes), box_bytes, EMU_OUTPUT, bits);
@@ -123,5 +123,5 @@ void prepare_multicast(struct run *run)
         p->words[TMA_MASKS] |= (uint32_t)draw(run, 1, 15) << (4 * cta);
     }
     p->out = run_output(run, "images", run_alloc(out_bytes), out_bytes, EMU_OUTPUT,
-                        (struct comparison){SAME_BITS, EMU_U32, 0.0});
+                        (struct comparison){SAME_BITS, EMU_U32, 0.0, 0.0});
 }

@@ -20,9 +20,3 @@ void prepare_words(struct run *run)
     fill_words(&run->rng, words, PROBE_WORDS, FILL_BITS);
     add_words(run);
 }
-
-void prepare_choice(struct run *run)
-{
-    run_params(run)->words[0] = run->case_idx;
-    add_words(run);
-}

@@ -19,13 +19,14 @@ struct probe;
 typedef enum agreement {
     SAME_BITS,
     WITHIN,     // |difference| <= bound
-    WITHIN_ULPS // bound in units of the last place, of numbers of one sign
+    WITHIN_ULPS // bound in units of the last place, or `absolute`
 } agreement;
 
 struct comparison {
     agreement agreement;
     emu_element element;
     double bound;
+    double absolute; // so close is close enough: 0, or where a result crosses 0
 };
 
 enum { RUN_BUFFERS = 12, RUN_PARAMS_BYTES = 1024 };

@@ -14,6 +14,9 @@ enum { WGMMA_A_LOW, WGMMA_A_HIGH, WGMMA_B_LOW, WGMMA_B_HIGH, WGMMA_ACCUMULATES }
 // Literals. Shared memory: A, and B behind it.
 enum { WGMMA_A_BYTES = 16 << 10, WGMMA_B_BYTES = 32 << 10 };
 
+// probe_approx
+enum { APPROX_EX2, APPROX_LG2, APPROX_RCP };
+
 // Types of matrix operands.
 enum { TYPE_F16, TYPE_BF16, TYPE_E4M3, TYPE_E5M2, TYPE_E4M3_E5M2, TYPE_E5M2_E4M3, TYPES };
 
