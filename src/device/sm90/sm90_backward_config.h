@@ -34,6 +34,9 @@ enum {
     KEY_GROUPS = ATTN_CFG_PAIR ? 1 : WARPGROUPS,
     BLOCK_N = KEY_GROUPS * WARPGROUP_N,
     DS_STAGES = ATTN_CFG_PAIR ? 1 : STAGES,
+    // With a mask a block may see none of a warpgroup's keys, but some of the other's. Longer
+    // blocks seldom do.
+    SKIPS_BLOCKS = ATTN_CFG_MASK && BLOCK_M < BLOCK_N,
     BOX_ROWS = 64, // of all tensor maps
     TILE_SLOTS = ATTN_SM90_TILE_SLOTS,
     TILE_BYTES = ATTN_SM90_BACKWARD_TILE_BYTES,

@@ -33,24 +33,36 @@ DEVICE void clear_hidden_keys(const struct keys *c, const struct tile *tile, int
     barrier_sync(BARRIER_GROUP + c->group, WARPGROUP_THREADS);
 }
 
-// Blocks that lie inside [begin, end) see all of the warpgroup's keys. Behind the last row of the
-// sequence lse hides what there is.
-struct full_blocks {
+struct block_range {
     int32_t begin;
     int32_t end;
 };
 
-DEVICE struct full_blocks full_blocks(const kernel_params_t *p, const struct tile *tile,
+// Blocks that see all of the warpgroup's keys. Behind the last row of the sequence lse hides what
+// there is.
+DEVICE struct block_range full_blocks(const kernel_params_t *p, const struct tile *tile,
                                       int32_t key0)
 {
     attn_mask_shape_t shape = mask_shape(p, tile->len_q, tile->len_kv, tile->leftpad);
     attn_range_t rows = attn_tile_full_q_range(&shape, key0, key0 + WARPGROUP_N);
-    struct full_blocks full;
+    struct block_range full;
     full.begin = (int32_t)(((uint32_t)rows.begin + BLOCK_M - 1) / BLOCK_M);
     full.end = rows.end == tile->len_q && rows.begin < rows.end
                    ? tile->block_end
                    : (int32_t)((uint32_t)rows.end / BLOCK_M);
     return full;
+}
+
+// Blocks that see any of the warpgroup's keys: with a mask not all of the tile's do.
+DEVICE struct block_range seen_blocks(const kernel_params_t *p, const struct tile *tile,
+                                      int32_t key0)
+{
+    attn_mask_shape_t shape = mask_shape(p, tile->len_q, tile->len_kv, tile->leftpad);
+    attn_range_t rows = attn_tile_q_range(&shape, key0, key0 + WARPGROUP_N);
+    struct block_range seen;
+    seen.begin = (int32_t)((uint32_t)rows.begin / BLOCK_M);
+    seen.end = (int32_t)(((uint32_t)rows.end + BLOCK_M - 1) / BLOCK_M);
+    return seen;
 }
 
 // All blocks of a tile, of one query head after the other.
@@ -59,7 +71,8 @@ DEVICE void keys_blocks(struct keys *c, struct keys_registers *x, uint32_t slot)
     struct tile tile;
     tile_read(slot, &tile);
     int32_t key0 = tile.key0 + (int32_t)c->key_group * WARPGROUP_N;
-    struct full_blocks full = full_blocks(c->p, &tile, key0);
+    struct block_range full = full_blocks(c->p, &tile, key0);
+    struct block_range seen = seen_blocks(c->p, &tile, key0);
     int32_t begin = tile.block_begin;
     int32_t end = tile.block_end;
     int32_t count = (end - begin) * c->p->group;
@@ -69,7 +82,9 @@ DEVICE void keys_blocks(struct keys *c, struct keys_registers *x, uint32_t slot)
     NO_UNROLL
     for (int32_t i = 0; i < count; i++) {
         int is_masked = block < full.begin || block >= full.end;
-        if (c->part == KEYS_WHOLE) {
+        if (SKIPS_BLOCKS && (block < seen.begin || block >= seen.end)) {
+            hidden_block(c, x, i == 0);
+        } else if (c->part == KEYS_WHOLE) {
             keys_block(c, x, slot, block, i == 0, is_masked);
         } else if (c->part == KEYS_WEIGHTS) {
             weights_block(c, x, slot, block, is_masked);
