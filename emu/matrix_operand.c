@@ -23,11 +23,30 @@ uint32_t operand_piece_address(const struct operand_layout *layout, bool mn_majo
     return swizzle_address(addr, layout->swizzle);
 }
 
+// Value i of 16 that lie without gaps, `width` bits each.
+static uint8_t packed_value(const uint8_t *piece, uint32_t i, uint32_t width)
+{
+    uint32_t first = i * width;
+    uint32_t word = piece[first / 8] | (uint32_t)piece[first / 8 + 1] << 8;
+    return (uint8_t)(word >> first % 8 & ((1u << width) - 1));
+}
+
+static float decode_narrow(const uint8_t *piece, operand_type type, uint32_t i)
+{
+    switch (type) {
+    case OPERAND_E4M3: return f32_from_e4m3(piece[i]);
+    case OPERAND_E5M2: return f32_from_e5m2(piece[i]);
+    case OPERAND_E2M3: return f32_from_e2m3(packed_value(piece, i, 6));
+    case OPERAND_E3M2: return f32_from_e3m2(packed_value(piece, i, 6));
+    default: return f32_from_e2m1(packed_value(piece, i, 4));
+    }
+}
+
 uint32_t operand_decode_piece(const uint8_t *piece, operand_type type, float *values)
 {
     if (operand_bytes(type) == 1) {
         for (uint32_t i = 0; i < 16; i++) {
-            values[i] = type == OPERAND_E4M3 ? f32_from_e4m3(piece[i]) : f32_from_e5m2(piece[i]);
+            values[i] = decode_narrow(piece, type, i);
         }
         return 16;
     }

@@ -5,7 +5,15 @@
 
 #include "state.h"
 
-typedef enum operand_type { OPERAND_F16, OPERAND_BF16, OPERAND_E4M3, OPERAND_E5M2 } operand_type;
+typedef enum operand_type {
+    OPERAND_F16,
+    OPERAND_BF16,
+    OPERAND_E4M3,
+    OPERAND_E5M2,
+    OPERAND_E2M3, // 16 in 12 bytes and 4 of padding
+    OPERAND_E3M2,
+    OPERAND_E2M1 // 16 in 8 bytes and 8 of padding
+} operand_type;
 
 enum { OPERAND_K_PIECES = 2, OPERAND_MAX_K = 32 }; // k is 32 bytes for every type
 
@@ -22,9 +30,10 @@ struct operand_layout {
 uint32_t operand_piece_address(const struct operand_layout *layout, bool mn_major, uint32_t x,
                                uint32_t y);
 
+// With padding: 16 bytes hold 8 or 16 values.
 static inline uint32_t operand_bytes(operand_type type)
 {
-    return type == OPERAND_E4M3 || type == OPERAND_E5M2 ? 1 : 2;
+    return type == OPERAND_F16 || type == OPERAND_BF16 ? 2 : 1;
 }
 
 // 16 bytes as numbers; gives how many.

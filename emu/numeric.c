@@ -1,8 +1,8 @@
 // 16- and 8-bit floats, bit by bit, and the arithmetic instructions of a thread.
 //
 // All narrow formats are alike: sign, exponent, mantissa. Rounding is to nearest even. e4m3 has no
-// infinity and only the one NaN 0x7f; e5m2 is IEEE-like. Conversions to 8 bits saturate
-// (satfinite), as the instructions' only form does.
+// infinity and only the one NaN 0x7f; e5m2 is IEEE-like; 6 and 4 bits have neither. Conversions to
+// 8 bits saturate (satfinite), as the instructions' only form does.
 #include "../src/device/ptx/math_ops.h"
 #include "count.h"
 #include "state.h"
@@ -11,12 +11,15 @@
 struct format {
     int exponent_bits;
     int mantissa_bits;
-    bool infinities;
+    enum { NO_SPECIALS, ONE_NAN, INFINITIES } specials;
 };
 
-static const struct format F16 = {5, 10, true};
-static const struct format E5M2 = {5, 2, true};
-static const struct format E4M3 = {4, 3, false};
+static const struct format F16 = {5, 10, INFINITIES};
+static const struct format E5M2 = {5, 2, INFINITIES};
+static const struct format E4M3 = {4, 3, ONE_NAN};
+static const struct format E2M3 = {2, 3, NO_SPECIALS};
+static const struct format E3M2 = {3, 2, NO_SPECIALS};
+static const struct format E2M1 = {2, 1, NO_SPECIALS};
 
 // Any finite value; 0 and subnormals of the format included.
 static float decode(uint32_t bits, struct format f)
@@ -27,9 +30,9 @@ static float decode(uint32_t bits, struct format f)
     bool negative = bits >> (f.mantissa_bits + f.exponent_bits) & 1;
     int bias = (1 << (f.exponent_bits - 1)) - 1;
     float value;
-    if (f.infinities && exponent == top) {
+    if (f.specials == INFINITIES && exponent == top) {
         value = mantissa ? (float)NAN : (float)INFINITY;
-    } else if (!f.infinities && exponent == top && mantissa + 1 == 1u << f.mantissa_bits) {
+    } else if (f.specials == ONE_NAN && exponent == top && mantissa + 1 == 1u << f.mantissa_bits) {
         value = (float)NAN;
     } else if (exponent == 0) {
         value = ldexpf((float)mantissa, 1 - bias - f.mantissa_bits);
@@ -44,7 +47,7 @@ static float decode(uint32_t bits, struct format f)
 static uint32_t largest(struct format f)
 {
     uint32_t all = (1u << (f.exponent_bits + f.mantissa_bits)) - 1;
-    return f.infinities ? all - (1u << f.mantissa_bits) : all - 1;
+    return f.specials == INFINITIES ? all - (1u << f.mantissa_bits) : all - 1;
 }
 
 static uint32_t encode(float x, struct format f, bool saturate)
@@ -105,6 +108,21 @@ float f32_from_e4m3(uint8_t x)
 float f32_from_e5m2(uint8_t x)
 {
     return decode(x, E5M2);
+}
+
+float f32_from_e2m3(uint8_t x)
+{
+    return decode(x, E2M3);
+}
+
+float f32_from_e3m2(uint8_t x)
+{
+    return decode(x, E3M2);
+}
+
+float f32_from_e2m1(uint8_t x)
+{
+    return decode(x, E2M1);
 }
 
 // bf16 is the upper half of fp32.

@@ -534,6 +534,9 @@ float f32_from_bf16(uint16_t x);
 float f32_from_f16(uint16_t x);
 float f32_from_e4m3(uint8_t x);
 float f32_from_e5m2(uint8_t x);
+float f32_from_e2m3(uint8_t x);
+float f32_from_e3m2(uint8_t x);
+float f32_from_e2m1(uint8_t x);
 uint32_t element_bytes(emu_element element);
 
 #endif

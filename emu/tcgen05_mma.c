@@ -2,8 +2,8 @@
 //
 // Layouts are those of the PTX ISA, "Data path layout organization" (letters A, B, D and F there)
 // and "Canonical Layouts"; a wrong but legal descriptor gives wrong numbers here as it does on a
-// GPU. The emulator multiplies f16, bf16, e4m3 and e5m2 into fp32; everything else that the
-// descriptor can say is refused by name.
+// GPU. Sums are fp32, also where D is fp16 and rounded at the end of each instruction. What of the
+// descriptor the emulator does not model is refused by name.
 #include "tcgen05_mma.h"
 
 enum { A_COLUMNS = 8 }; // of tensor memory: k values of 32 bytes together
@@ -13,16 +13,25 @@ static uint32_t bits(uint64_t word, uint32_t first, uint32_t count)
     return (uint32_t)(word >> first) & ((1u << count) - 1);
 }
 
+// PTX ISA, "Instruction descriptor": types of A and B by kind. Where there is none, e4m3 stands for
+// it until check_types has refused it.
+static operand_type type_of(mma_kind kind, uint32_t code)
+{
+    static const operand_type wide[] = {OPERAND_F16, OPERAND_BF16};
+    static const operand_type narrow[] = {OPERAND_E4M3, OPERAND_E5M2, OPERAND_E4M3, OPERAND_E2M3,
+                                          OPERAND_E3M2, OPERAND_E2M1, OPERAND_E4M3, OPERAND_E4M3};
+    return kind == MMA_F16 ? wide[code % 2] : narrow[code];
+}
+
 struct mma_shape mma_shape_of(const struct mma_operation *o)
 {
-    static const operand_type types[2][2] = {{OPERAND_F16, OPERAND_BF16},
-                                             {OPERAND_E4M3, OPERAND_E5M2}};
-    return (struct mma_shape){types[o->kind][bits(o->idesc, 7, 1)],
-                              types[o->kind][bits(o->idesc, 10, 1)],
+    return (struct mma_shape){type_of(o->kind, bits(o->idesc, 7, 3)),
+                              type_of(o->kind, bits(o->idesc, 10, 3)),
                               16 * bits(o->idesc, 24, 5),
                               8 * bits(o->idesc, 17, 6),
                               bits(o->idesc, 15, 1),
-                              bits(o->idesc, 16, 1)};
+                              bits(o->idesc, 16, 1),
+                              bits(o->idesc, 4, 2) == 0};
 }
 
 struct operand_layout tcgen05_layout(uint64_t descriptor)
@@ -103,27 +112,35 @@ static void check_descriptor(uint64_t descriptor, const char *name)
     }
 }
 
+static bool is_type(mma_kind kind, uint32_t code)
+{
+    return kind == MMA_F16 ? code < 2 : code < 6 && code != 2;
+}
+
 static void check_types(const struct mma_operation *o)
 {
     uint32_t type_a = bits(o->idesc, 7, 3);
     uint32_t type_b = bits(o->idesc, 10, 3);
-    uint32_t last = o->kind == MMA_F16 ? 1 : 4;
     if (bits(o->idesc, 6, 1) || bits(o->idesc, 23, 1) || bits(o->idesc, 29, 3) ||
         bits(o->idesc, 3, 1) || bits(o->idesc, 4, 2) > 1) {
         emu_fail(EMU_FAULT, "tcgen05.mma: bits of the instruction descriptor 0x%08x are reserved",
                  o->idesc);
     }
-    if (type_a > last || type_b > last) {
+    if (!is_type(o->kind, type_a) || !is_type(o->kind, type_b)) {
         emu_fail(EMU_FAULT, "tcgen05.mma: no types %u and %u of A and B for this kind", type_a,
                  type_b);
     }
-    if (type_a > 1 || type_b > 1 || bits(o->idesc, 0, 3) || bits(o->idesc, 4, 2) == 0 ||
-        bits(o->idesc, 13, 2)) {
-        emu_fail(
-            EMU_FAULT,
-            "tcgen05.mma: the emulator models no sparsity, negation, fp16 D, 6- or 4-bit types "
-            "(instruction descriptor 0x%08x)",
-            o->idesc);
+    if (bits(o->idesc, 4, 2) == 0 && o->kind == MMA_F16 && (type_a || type_b)) {
+        emu_fail(EMU_FAULT, "tcgen05.mma: D in fp16 of kind f16 needs A and B in fp16, not bf16");
+    }
+    if (bits(o->idesc, 0, 3)) {
+        emu_fail(EMU_FAULT,
+                 "tcgen05.mma: the emulator models no sparsity (instruction descriptor 0x%08x)",
+                 o->idesc);
+    }
+    if (o->a_in_tensor && o->kind == MMA_F8F6F4 && type_a > 1) {
+        emu_fail(EMU_FAULT, "tcgen05.mma: the emulator models A of 6 or 4 bits in shared memory "
+                            "only, not in tensor memory");
     }
 }
 
@@ -286,6 +303,26 @@ static void load_a_row(const struct mma_operation *o, const struct mma_shape *s,
     operand_decode_piece(pieces[1], s->type_a, a + count);
 }
 
+static void load_d(float *d, const uint32_t *words, uint32_t columns, bool is_f16)
+{
+    for (uint32_t i = 0; is_f16 && i < columns; i++) {
+        d[i] = f32_from_f16((uint16_t)words[i]);
+    }
+    if (!is_f16) {
+        memcpy(d, words, columns * sizeof *d);
+    }
+}
+
+static void store_d(uint32_t *words, const float *d, uint32_t columns, bool is_f16)
+{
+    for (uint32_t i = 0; is_f16 && i < columns; i++) {
+        words[i] = f16_from_f32(d[i]);
+    }
+    if (!is_f16) {
+        memcpy(words, d, columns * sizeof *d);
+    }
+}
+
 // A run of columns of a row of D that lie side by side.
 static void multiply_run(const struct mma_operation *o, const struct mma_shape *s,
                          struct tmem *tmem, struct tensor_place place, uint32_t columns,
@@ -299,10 +336,23 @@ static void multiply_run(const struct mma_operation *o, const struct mma_shape *
         a = from_tensor;
     }
     if (o->accumulate) {
-        memcpy(d, words, columns * sizeof *d);
+        load_d(d, words, columns, s->d_is_f16);
     }
     operand_multiply_row(d, a, (const float(*)[256])b, columns, 32 / operand_bytes(s->type_b));
-    memcpy(words, d, columns * sizeof *d);
+    store_d(words, d, columns, s->d_is_f16);
+}
+
+// Bits 13 and 14 of the instruction descriptor: A or B is negated; so is D if one is.
+static void negate_b(const struct mma_operation *o, float (*b)[256], uint32_t n)
+{
+    if (bits(o->idesc, 13, 1) == bits(o->idesc, 14, 1)) {
+        return;
+    }
+    for (uint32_t k = 0; k < OPERAND_MAX_K; k++) {
+        for (uint32_t column = 0; column < n; column++) {
+            b[k][column] = -b[k][column];
+        }
+    }
 }
 
 static void run_mma(const struct mma_operation *o)
@@ -319,6 +369,7 @@ static void run_mma(const struct mma_operation *o)
         operand_load(&ctas[g], &layout_b, s.type_b, s.n_major, s.n / o->group,
                      &b[0][g * s.n / o->group], 1, 256);
     }
+    negate_b(o, b, s.n);
     for (uint32_t g = 0; g < o->group; g++) {
         if (!o->a_in_tensor) {
             operand_load(&ctas[g], &layout_a, s.type_a, s.m_major, rows, &a[0][0], OPERAND_MAX_K,

@@ -38,6 +38,7 @@ struct mma_shape {
     uint32_t n;
     bool m_major;
     bool n_major;
+    bool d_is_f16; // a value a word, in its lower half
 };
 
 struct mma_shape mma_shape_of(const struct mma_operation *operation);

@@ -1,5 +1,5 @@
 // tcgen05.mma against a plain product: kinds f16 and f8f6f4, one CTA and a pair, every m, n from 8
-// to 256, A in shared and in tensor memory, both majors, every swizzle.
+// to 256, every type, A in shared and in tensor memory, both majors, every swizzle.
 #include "operand_tile.h"
 #include "small_kernel.h"
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "../../src/device/ptx/memory_ops.h"
 #include "../../src/device/ptx/tcgen05.h"
 
-enum { TYPE_F16, TYPE_BF16, TYPE_E4M3, TYPE_E5M2 };
+enum { TYPE_F16, TYPE_BF16, TYPE_E4M3, TYPE_E5M2, TYPE_E2M3, TYPE_E3M2, TYPE_E2M1 };
 enum { SMEM_BARRIER = 0, SMEM_ADDRESS = 8, A_BASE = 1024, B_BASE = A_BASE + 16384 };
 enum { D_COLUMN = 32, A_COLUMN = 480 }; // in tensor memory
 
@@ -30,11 +30,27 @@ struct job {
     uint32_t lane;  // where D and A begin: 0, or 16 for m 64
 };
 
-static uint32_t result[2][128][256];
+enum { D_IS_F16 = 1 << 4 };
 
+static uint32_t result[2][128][256];
+static uint32_t changed_bits; // of the instruction descriptor, by exclusive or
+
+// In shared memory; with padding the narrower ones too.
 static bool is_8_bit(int type)
 {
     return type >= TYPE_E4M3;
+}
+
+static uint32_t bits_of_type(int type)
+{
+    return !is_8_bit(type) ? 16 : type <= TYPE_E5M2 ? 8 : type == TYPE_E2M1 ? 4 : 6;
+}
+
+static uint32_t code_of_type(int type)
+{
+    static const uint32_t codes[] = {TCGEN05_F16,  TCGEN05_BF16, TCGEN05_E4M3, TCGEN05_E5M2,
+                                     TCGEN05_E2M3, TCGEN05_E3M2, TCGEN05_E2M1};
+    return codes[type];
 }
 
 // Small whole numbers: every product and sum is exact in every type.
@@ -54,8 +70,23 @@ static uint32_t encode(int type, float x)
     case TYPE_F16: return pack_f16x2(x, 0.0f) & 0xffff;
     case TYPE_BF16: return pack_bf16x2(x, 0.0f) & 0xffff;
     case TYPE_E4M3: return pack_e4m3x2(x, 0.0f) & 0xff;
-    default: return pack_e5m2x2(x, 0.0f) & 0xff;
+    case TYPE_E5M2: return pack_e5m2x2(x, 0.0f) & 0xff;
     }
+    // 0 to 4, and the sign above all.
+    static const uint32_t magnitudes[][5] = {
+        {0x00, 0x08, 0x10, 0x14, 0x18}, {0x00, 0x0c, 0x10, 0x12, 0x14}, {0x0, 0x2, 0x4, 0x5, 0x6}};
+    uint32_t sign = x < 0.0f ? 1u << (bits_of_type(type) - 1) : 0;
+    return sign | magnitudes[type - TYPE_E2M3][(int)(x < 0.0f ? -x : x)];
+}
+
+// 16 bytes hold 16 values of 6 or 4 bits without gaps, then padding.
+static void place_value(uint8_t *bytes, uint32_t offset, int type, float x)
+{
+    uint32_t width = bits_of_type(type);
+    uint32_t bit = width < 8 ? offset % 16 * width : offset % 16 * 8;
+    uint32_t word = encode(type, x) << bit % 8;
+    bytes[offset / 16 * 16 + bit / 8] |= (uint8_t)word;
+    bytes[offset / 16 * 16 + bit / 8 + 1] |= (uint8_t)(word >> 8);
 }
 
 static struct operand_tile tile_a(const struct job *job)
@@ -84,15 +115,14 @@ static uint64_t descriptor(const struct operand_tile *tile, uint32_t addr)
 // The CTA's rows of A or of B.
 static void fill_tile(const struct operand_tile *tile, int type, int is_b, uint32_t base)
 {
-    static uint8_t bytes[32768];
+    static uint8_t bytes[32768 + 1];
     uint32_t row0 = cluster_rank() * tile->rows;
     if (thread_idx() == 0) {
         memset(bytes, 0, sizeof bytes);
         for (uint32_t row = 0; row < tile->rows; row++) {
             for (uint32_t k = 0; k < tile->k; k++) {
-                uint32_t bits =
-                    encode(type, is_b ? value_b(row0 + row, k) : value_a(row0 + row, k));
-                memcpy(bytes + tile_offset(tile, row, k), &bits, tile->size);
+                place_value(bytes, tile_offset(tile, row, k), type,
+                            is_b ? value_b(row0 + row, k) : value_a(row0 + row, k));
             }
         }
         for (uint32_t i = 0; i < tile_bytes(tile) / 4; i++) {
@@ -127,8 +157,9 @@ static void issue(const struct job *job, uint32_t tensor, uint64_t da, uint64_t 
                   uint32_t accumulate)
 {
     uint32_t idesc =
-        tcgen05_instruction((uint32_t)job->type_a % 2, (uint32_t)job->type_b % 2, job->m, job->n,
-                            (uint32_t)job->major_a, (uint32_t)job->major_b);
+        changed_bits ^ tcgen05_instruction(code_of_type(job->type_a), code_of_type(job->type_b),
+                                           job->m, job->n, (uint32_t)job->major_a,
+                                           (uint32_t)job->major_b);
     uint32_t d = tensor + (job->lane << 16) + D_COLUMN;
     uint32_t a = tensor + (job->lane << 16) + A_COLUMN;
     switch ((is_8_bit(job->type_a) ? 4u : 0u) + (job->group == 2 ? 2u : 0u) + (job->ts ? 1u : 0u)) {
@@ -236,7 +267,8 @@ static float result_at(const struct job *job, uint32_t m, uint32_t n)
         lane = r + n / (job->n / 2) * 64;
         n %= job->n / 2;
     }
-    return f32_of_bits(result[m / rows][lane][n]);
+    uint32_t word = result[m / rows][lane][n];
+    return changed_bits & D_IS_F16 ? f32_of_f16(word & 0xffff) : f32_of_bits(word);
 }
 
 static void run_product(struct job job)
@@ -258,11 +290,13 @@ static void run_product(struct job job)
         fail_msg("%s: %s", name, out.text);
     }
     assert_int_equal(out.mmas, 2);
+    bool is_negative = !(changed_bits & TCGEN05_NEGATE_A) != !(changed_bits & TCGEN05_NEGATE_B);
+    float twice = is_negative ? -2.0f : 2.0f;
     for (uint32_t m = 0; m < job.m; m++) {
         for (uint32_t n = 0; n < job.n; n++) {
             float want = 0.0f;
             for (uint32_t k = 0; k < (is_8_bit(job.type_a) ? 32 : 16); k++) {
-                want += 2.0f * value_a(m, k) * value_b(n, k);
+                want += twice * value_a(m, k) * value_b(n, k);
             }
             if (result_at(&job, m, n) != want) {
                 fail_msg("%s: d[%u][%u] = %g, not %g", name, m, n, (double)result_at(&job, m, n),
@@ -335,13 +369,52 @@ static void test_other_half_of_the_lanes(void **state)
     run_product((struct job){TYPE_BF16, TYPE_BF16, 1, 64, 40, 1, 0, 0, 128, 16});
 }
 
+static void test_narrow_types(void **state)
+{
+    (void)state;
+    for (int types = 0; types < 16; types++) {
+        struct job job = {
+            TYPE_E5M2 + types % 4, TYPE_E5M2 + types / 4, 1, 128, 32, 0, 0, 0, 128, 0};
+        run_product(job);
+        job.major_a = types % 2;
+        job.major_b = types / 2 % 2;
+        job.group = 2;
+        job.m = 256;
+        job.width = 32;
+        run_product(job);
+    }
+    run_product((struct job){TYPE_E4M3, TYPE_E2M1, 1, 64, 24, 1, 0, 0, 64, 0});
+}
+
+static void test_fp16_sums(void **state)
+{
+    (void)state;
+    changed_bits = D_IS_F16;
+    run_product((struct job){TYPE_F16, TYPE_F16, 1, 64, 40, 0, 0, 0, 128, 16});
+    run_product((struct job){TYPE_F16, TYPE_F16, 1, 128, 64, 1, 0, 0, 128, 0});
+    run_product((struct job){TYPE_F16, TYPE_F16, 2, 128, 64, 0, 0, 0, 128, 0});
+    run_product((struct job){TYPE_E4M3, TYPE_E2M1, 2, 256, 64, 0, 0, 0, 128, 0});
+    changed_bits = 0;
+}
+
+static void test_negation(void **state)
+{
+    (void)state;
+    for (uint32_t i = 1; i < 4; i++) {
+        changed_bits = (i & 1 ? TCGEN05_NEGATE_A : 0) | (i & 2 ? TCGEN05_NEGATE_B : 0);
+        run_product((struct job){TYPE_BF16, TYPE_BF16, 1, 128, 48, i % 2, 0, 0, 128, 0});
+        run_product((struct job){TYPE_E2M3, TYPE_E5M2, 2, 256, 32, 0, 0, 0, 128, 0});
+    }
+    changed_bits = 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_n),
-        cmocka_unit_test(test_every_type_and_swizzle),
-        cmocka_unit_test(test_majors),
-        cmocka_unit_test(test_other_half_of_the_lanes),
+        cmocka_unit_test(test_every_n),      cmocka_unit_test(test_every_type_and_swizzle),
+        cmocka_unit_test(test_majors),       cmocka_unit_test(test_other_half_of_the_lanes),
+        cmocka_unit_test(test_narrow_types), cmocka_unit_test(test_fp16_sums),
+        cmocka_unit_test(test_negation),
     };
     return cmocka_run_group_tests_name("emu_tcgen05", tests, NULL, NULL);
 }

@@ -101,6 +101,8 @@ static void test_instruction_descriptors(void **state)
     assert_int_equal(tcgen05_instruction(TCGEN05_BF16, TCGEN05_BF16, 256, 256, 0, 1), 0x10410490);
     assert_int_equal(tcgen05_instruction(TCGEN05_F16, TCGEN05_F16, 64, 8, 1, 0), 0x04028010);
     assert_int_equal(tcgen05_instruction(TCGEN05_E4M3, TCGEN05_E5M2, 128, 32, 0, 0), 0x08080410);
+    assert_int_equal(tcgen05_instruction_f16(TCGEN05_E3M2, TCGEN05_E2M1, 128, 64, 0, 0),
+                     0x08101600);
     struct mma_operation operation = {.kind = MMA_F8F6F4, .idesc = 0x08098490};
     struct mma_shape shape = mma_shape_of(&operation);
     assert_int_equal(shape.type_a, OPERAND_E5M2);
