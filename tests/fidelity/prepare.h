@@ -23,6 +23,8 @@ void fill_elements(test_rng_t *rng, void *elements, size_t bytes, int type, bool
 
 // in and out of the table's sizes; words are random.
 void prepare_words(struct run *run);
+// The same, with an out of zeros, and CTAs that run together.
+void prepare_flags(struct run *run);
 // A case for each rank, swizzle and type; stored, or added to what is there.
 void prepare_tma_store(struct run *run);
 void prepare_tma_reduce(struct run *run);

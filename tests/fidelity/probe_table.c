@@ -10,6 +10,11 @@
     X(warp, SINCE_SM80, 128, "shfl.sync, vote.sync, redux.sync, elect.sync")                       \
     X(matrix, SINCE_SM90, 32, "ldmatrix, stmatrix")                                                \
     X(cp_async, SINCE_SM80, 128, "cp.async, cp.async.mbarrier.arrive")                             \
+    X(barriers, SINCE_SM90, 256, "barrier.cta, mbarrier")                                          \
+    X(flags, SINCE_SM80, 64, "ld.acquire, st.release, red, atom, fence.acq_rel")                   \
+    X(registers, HOPPER, 384, "setmaxnreg")                                                        \
+    X(pdl_first, SINCE_SM90, 128, "griddepcontrol.launch_dependents")                              \
+    X(pdl_second, SINCE_SM90, 128, "griddepcontrol.wait")                                          \
     X(bulk, SINCE_SM90, 128, "cp.async.bulk, cp.reduce.async.bulk")                                \
     X(tma, SINCE_SM90, 128, "cp.async.bulk.tensor, cp.reduce.async.bulk.tensor")                   \
     X(multicast, SINCE_SM90, 128, "cp.async.bulk and .tensor: .multicast::cluster")                \
@@ -59,6 +64,15 @@ static const struct probe probes[] = {
      .words = {8192, 128 + 7 * 512, FILL_BITS, {SAME_BITS, EMU_U32, 0.0, 0.0}}},
     {"bulk", &kernel_bulk, .cases = 2, .prepare = prepare_words,
      .words = {4096, 4096, FILL_NORMAL, {SAME_BITS, EMU_U32, 0.0, 0.0}}},
+    {"barriers", &kernel_barriers, .cases = 2, .prepare = prepare_words,
+     .words = {512, 528, FILL_BITS, {SAME_BITS, EMU_U32, 0.0, 0.0}}},
+    {"registers", &kernel_registers, .cases = 2, .prepare = prepare_words,
+     .words = {193 * 128 + 256, 384, FILL_NORMAL, {SAME_BITS, EMU_U32, 0.0, 0.0}}},
+    {"flags", &kernel_flags, .cases = 2, .ctas = 6, .prepare = prepare_flags,
+     .words = {64, 64 + 6 * 64, FILL_BITS, {SAME_BITS, EMU_U32, 0.0, 0.0}}},
+    {"dependent_launch", &kernel_pdl_first, &kernel_pdl_second, .cases = 4, .ctas = 64,
+     .prepare = prepare_words,
+     .words = {64 * 128, 2 * 64 * 128, FILL_BITS, {SAME_BITS, EMU_U32, 0.0, 0.0}}},
     {"tma.store", &kernel_tma, .cases = 192, .prepare = prepare_tma_store},
     {"tma.reduce", &kernel_tma, .cases = 128, .prepare = prepare_tma_reduce},
     {"tma.multicast", &kernel_multicast, .cases = 16, .ctas = MULTICAST_CTAS,
