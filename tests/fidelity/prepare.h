@@ -37,5 +37,7 @@ void prepare_wgmma_n(struct run *run);
 // A case for each type, swizzle and pair of majors.
 void prepare_wgmma_layout(struct run *run);
 void prepare_wgmma_rounding(struct run *run);
+void prepare_tensor_mma(struct run *run);
+void prepare_pair_load(struct run *run);
 
 #endif

@@ -1,5 +1,6 @@
 // Probes of matrix instructions: operands of every type, in shared memory and in registers.
 #include "../../src/device/common/descriptor.h"
+#include "../../src/device/common/tcgen05_descriptor.h"
 #include "../../src/device/ptx/math_ops.h"
 #include "../emu/operand_tile.h"
 #include "prepare.h"
@@ -154,4 +155,66 @@ void prepare_wgmma_rounding(struct run *run)
     run_params(run)->words[WGMMA_ACCUMULATES] = run->case_idx % 2;
     draw_descriptors(run, DESC_SWIZZLE_128);
     add_operands(run, false);
+}
+
+// ---- tcgen05.mma
+
+static uint64_t tensor_descriptor(const struct operand_tile *t)
+{
+    uint32_t swizzle = t->width == 128  ? TCGEN05_SWIZZLE_128
+                       : t->width == 64 ? TCGEN05_SWIZZLE_64
+                       : t->width == 32 ? TCGEN05_SWIZZLE_32
+                                        : TCGEN05_NO_SWIZZLE;
+    return tcgen05_matrix_descriptor(0, tile_leading(t), tile_stride(t), swizzle);
+}
+
+static void draw_tensor_operands(struct run *run, int type, uint32_t ctas, uint32_t in_tensor)
+{
+    struct probe_params *p = run_params(run);
+    size_t image = WGMMA_A_BYTES + WGMMA_B_BYTES;
+    size_t columns = 512 * 512;
+    size_t bytes = image + columns;
+    char *in = run_alloc(ctas * bytes);
+    for (uint32_t cta = 0; cta < ctas; cta++) {
+        char *own = in + cta * bytes;
+        fill_elements(&run->rng, own, WGMMA_A_BYTES, type, false, true);
+        fill_elements(&run->rng, own + WGMMA_A_BYTES, WGMMA_B_BYTES, type, true, true);
+        fill_d(run, (uint32_t *)(void *)(own + image), columns / 4, true);
+        if (in_tensor) { // A, from column 480 on
+            fill_elements(&run->rng, own + image + 480 * 512, 32 * 512, type, false, true);
+        }
+    }
+    size_t d_bytes = ctas * (size_t)128 * 256 * 4;
+    p->in = run_input(run, "operands", in, ctas * bytes);
+    p->out = run_output(run, "d", run_alloc(d_bytes), d_bytes, EMU_OUTPUT,
+                        (struct comparison){SAME_BITS, EMU_F32, 0.0, 0.0});
+}
+
+// A case for each type, place of A, number of rows, swizzle and pair of majors.
+void prepare_tensor_mma(struct run *run)
+{
+    uint32_t *words = run_params(run)->words;
+    uint32_t ctas = run->literals[0] ? 2 : 1;
+    uint32_t c = run->case_idx;
+    int type = (int)(c % TYPES);
+    uint32_t in_tensor = c / TYPES % 2;
+    uint32_t m = (c / TYPES / 2 % 2 ? 64 : 128) * ctas;
+    uint32_t width = 16u << c / TYPES / 4 % 4;
+    uint32_t major_a = !in_tensor && c / TYPES / 16 % 2;
+    uint32_t major_b = c / TYPES / 32 % 2;
+    uint32_t n = 64 * ctas * (uint32_t)test_rng_range(&run->rng, 1, ctas == 2 ? 2 : 4);
+    uint32_t size = is_8_bit(type) ? 1 : 2;
+    n = major_b ? n < 128 * ctas ? 128 * ctas : n : n;
+    struct operand_tile a = {m / ctas, (uint32_t)k_of(type), size, width, major_a};
+    struct operand_tile b = {n / ctas, (uint32_t)k_of(type), size, width, major_b};
+    uint32_t type_a = type == TYPE_BF16 || type == TYPE_E5M2 || type == TYPE_E5M2_E4M3;
+    uint32_t type_b = type == TYPE_BF16 || type == TYPE_E5M2 || type == TYPE_E4M3_E5M2;
+    uint64_t da = tensor_descriptor(&a);
+    uint64_t db = tensor_descriptor(&b);
+    memcpy(words + WGMMA_A_LOW, &da, sizeof da);
+    memcpy(words + WGMMA_B_LOW, &db, sizeof db);
+    words[WGMMA_ACCUMULATES] = c % 5 != 0;
+    words[TENSOR_FORM] = in_tensor + (is_8_bit(type) ? 2 : 0);
+    words[TENSOR_INSTRUCTION] = tcgen05_instruction(type_a, type_b, m, n, major_a, major_b);
+    draw_tensor_operands(run, type, ctas, in_tensor);
 }

@@ -125,3 +125,23 @@ void prepare_multicast(struct run *run)
     p->out = run_output(run, "images", run_alloc(out_bytes), out_bytes, EMU_OUTPUT,
                         (struct comparison){SAME_BITS, EMU_U32, 0.0, 0.0});
 }
+
+void prepare_pair_load(struct run *run)
+{
+    struct probe_params *p = run_params(run);
+    struct emu_tensor t = {.element = EMU_F32,
+                           .rank = 2 + run->case_idx % 4,
+                           .dims = {16, 32, 2, 2, 2},
+                           .strides_bytes = {64, 2048, 4096, 8192},
+                           .box = {16, 4, 2, 1, 1}};
+    const size_t bytes = 16384;
+    uint32_t *in = run_alloc(bytes);
+    fill_words(&run->rng, in, bytes / 4, FILL_BITS);
+    t.data = run_input(run, "tensor", in, bytes);
+    run_map(run, &p->in_map, &t);
+    draw_place(run, &t, p->load_at);
+    p->words[TMA_RANK] = t.rank;
+    p->words[TMA_BYTES] = t.rank == 2 ? 256 : 512;
+    p->out = run_output(run, "images", run_alloc(2 * p->words[TMA_BYTES]), 2 * p->words[TMA_BYTES],
+                        EMU_OUTPUT, (struct comparison){SAME_BITS, EMU_U32, 0.0, 0.0});
+}

@@ -20,7 +20,12 @@
     X(multicast, SINCE_SM90, 128, "cp.async.bulk and .tensor: .multicast::cluster")                \
     X(cluster, SINCE_SM90, 128, "mapa, barrier.cluster, mbarrier, ld and st.shared::cluster")      \
     X(mma_sync, SINCE_SM89, 128, "mma.sync.m16n8k16, m16n8k32")                                    \
-    X(wgmma, HOPPER, 128, "wgmma.mma_async, Matrix Descriptor Format")
+    X(wgmma, HOPPER, 128, "wgmma.mma_async, Matrix Descriptor Format")                             \
+    X(packed_math, BLACKWELL, 128, "add, sub, mul, fma.f32x2, max of three")                       \
+    X(pair_load, BLACKWELL, 128, "cp.async.bulk.tensor: .cta_group::2")                            \
+    X(tensor_shapes, BLACKWELL, 128, "tcgen05.ld, tcgen05.st, tcgen05.alloc")                      \
+    X(tensor_copy, BLACKWELL, 128, "tcgen05.cp")                                                   \
+    X(tensor_mma, BLACKWELL, 128, "tcgen05.mma, tcgen05.commit")
 
 #define KERNEL_OF(name, gpus_, threads_, section_)                                                 \
     void probe_##name(const struct probe_params p);                                                \
@@ -100,6 +105,17 @@ static const struct probe probes[] = {
     {"wgmma.rounding.16", &kernel_wgmma, .cases = 4, .prepare = prepare_wgmma_rounding},
     {"wgmma.rounding.8", &kernel_wgmma, .cases = 8, .prepare = prepare_wgmma_rounding,
      .literals = {TYPE_E4M3}},
+    {"packed_math", &kernel_packed_math, .cases = 2, .ctas = 8, .prepare = prepare_words,
+     .words = {6 * 1024, 11 * 1024, FILL_ROUNDED, {SAME_BITS, EMU_U32, 0.0, 0.0}}},
+    {"tma.pair", &kernel_pair_load, .cases = 8, .ctas = 2, .cluster = 2,
+     .prepare = prepare_pair_load},
+    {"tensor.shapes", &kernel_tensor_shapes, .cases = 4, .prepare = prepare_words,
+     .words = {512 * 128, 1308 * 128, FILL_BITS, {SAME_BITS, EMU_U32, 0.0, 0.0}}},
+    {"tensor.copy", &kernel_tensor_copy, .cases = 2, .prepare = prepare_words,
+     .words = {2048 + 192 * 128, 192 * 128, FILL_BITS, {SAME_BITS, EMU_U32, 0.0, 0.0}}},
+    {"tensor.mma", &kernel_tensor_mma, .cases = TYPES * 64, .prepare = prepare_tensor_mma},
+    {"tensor.mma.pair", &kernel_tensor_mma, .cases = TYPES * 64, .ctas = 2, .cluster = 2,
+     .prepare = prepare_tensor_mma, .literals = {1}},
 };
 
 const struct probe_list probe_lists[] = {

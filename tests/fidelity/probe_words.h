@@ -11,7 +11,10 @@ enum { MULTICAST_CTAS = 4 };
 // probe_wgmma: matrix descriptors without the address, which the kernel adds: offsets from the
 // data.
 enum { WGMMA_A_LOW, WGMMA_A_HIGH, WGMMA_B_LOW, WGMMA_B_HIGH, WGMMA_ACCUMULATES };
-// Literals. Shared memory: A, and B behind it.
+// probe_tensor_mma has two words more: the form (1: A in tensor memory, 2: 8-bit types) and the
+// instruction descriptor.
+enum { TENSOR_FORM = WGMMA_ACCUMULATES + 1, TENSOR_INSTRUCTION };
+// Shared memory: A, and B behind it.
 enum { WGMMA_A_BYTES = 16 << 10, WGMMA_B_BYTES = 32 << 10 };
 
 // probe_approx
