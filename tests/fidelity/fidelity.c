@@ -61,9 +61,9 @@ static bool gpu_has(const struct probe *probe)
 static void for_each_probe(void (*visit)(const struct probe *probe))
 {
     for (uint32_t l = 0; l < probe_list_count; l++) {
-        for (uint32_t i = 0; i < probe_lists[l].count; i++) {
-            if (is_wanted(&probe_lists[l].probes[i])) {
-                visit(&probe_lists[l].probes[i]);
+        for (uint32_t i = 0; i < probe_lists[l]->count; i++) {
+            if (is_wanted(&probe_lists[l]->probes[i])) {
+                visit(&probe_lists[l]->probes[i]);
             }
         }
     }
@@ -74,7 +74,7 @@ static void for_each_probe(void (*visit)(const struct probe *probe))
 static void print_row(const struct probe *probe, const struct agreement_found *found)
 {
     static const char *const units[] = {"", "", " ulp"};
-    printf("%-26s %10" PRIu64 "  ", probe->name, found->elements);
+    printf("%-36s %10" PRIu64 "  ", probe->name, found->elements);
     if (found->differing > 0) {
         printf("%" PRIu64 " DIFFER; %s\n", found->differing, found->first);
     } else if (found->bound == 0.0) {
@@ -88,7 +88,7 @@ static void print_row(const struct probe *probe, const struct agreement_found *f
 static void run_probe(const struct probe *probe)
 {
     if (!options.emu_only && !gpu_has(probe)) {
-        printf("%-26s %10s  not yet shown: it needs sm_%d\n", probe->name, "-",
+        printf("%-36s %10s  not yet shown: it needs sm_%d\n", probe->name, "-",
                (int)probe_first_compute(probe->kernel->gpus));
         totals.not_shown++;
         return;

@@ -190,7 +190,7 @@ static void draw_tensor_operands(struct run *run, int type, uint32_t ctas, uint3
                         (struct comparison){SAME_BITS, EMU_F32, 0.0, 0.0});
 }
 
-// A case for each type, place of A, number of rows, swizzle and pair of majors.
+// A case for each type, place of A, number of rows and swizzle; majors at random.
 void prepare_tensor_mma(struct run *run)
 {
     uint32_t *words = run_params(run)->words;
@@ -200,8 +200,8 @@ void prepare_tensor_mma(struct run *run)
     uint32_t in_tensor = c / TYPES % 2;
     uint32_t m = (c / TYPES / 2 % 2 ? 64 : 128) * ctas;
     uint32_t width = 16u << c / TYPES / 4 % 4;
-    uint32_t major_a = !in_tensor && c / TYPES / 16 % 2;
-    uint32_t major_b = c / TYPES / 32 % 2;
+    uint32_t major_a = !in_tensor && test_rng_chance(&run->rng, 50);
+    uint32_t major_b = test_rng_chance(&run->rng, 50);
     uint32_t n = 64 * ctas * (uint32_t)test_rng_range(&run->rng, 1, ctas == 2 ? 2 : 4);
     uint32_t size = is_8_bit(type) ? 1 : 2;
     n = major_b ? n < 128 * ctas ? 128 * ctas : n : n;

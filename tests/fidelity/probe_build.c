@@ -54,7 +54,7 @@ static void build_one(void *unused, int64_t i, int32_t worker)
     (void)worker;
     const char *wrong = target_gpu_compile(builds[i].run, builds[i].kernel);
     if (wrong) {
-        printf("%-26s FAILED to compile: %s\n", builds[i].kernel->symbol, wrong);
+        printf("%-36s FAILED to compile: %s\n", builds[i].kernel->symbol, wrong);
         atomic_fetch_add(&build_failures, 1);
     }
     free(builds[i].run);

@@ -91,7 +91,7 @@ static void say_failed(const struct probe *probe, struct probe_result *result, i
     const char *how = result->wrong[0]                                     ? result->wrong
                       : WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? "it did not end"
                                                                            : "its process died";
-    printf("%-26s FAILED, case %u: %s\n", probe->name, result->case_idx, how);
+    printf("%-36s FAILED, case %u: %s\n", probe->name, result->case_idx, how);
     result->failed_cases++;
 }
 

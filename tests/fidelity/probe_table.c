@@ -113,14 +113,19 @@ static const struct probe probes[] = {
      .words = {512 * 128, 1308 * 128, FILL_BITS, {SAME_BITS, EMU_U32, 0.0, 0.0}}},
     {"tensor.copy", &kernel_tensor_copy, .cases = 2, .prepare = prepare_words,
      .words = {2048 + 192 * 128, 192 * 128, FILL_BITS, {SAME_BITS, EMU_U32, 0.0, 0.0}}},
-    {"tensor.mma", &kernel_tensor_mma, .cases = TYPES * 64, .prepare = prepare_tensor_mma},
-    {"tensor.mma.pair", &kernel_tensor_mma, .cases = TYPES * 64, .ctas = 2, .cluster = 2,
+    {"tensor.mma", &kernel_tensor_mma, .cases = TYPES * 16, .prepare = prepare_tensor_mma},
+    {"tensor.mma.pair", &kernel_tensor_mma, .cases = TYPES * 16, .ctas = 2, .cluster = 2,
      .prepare = prepare_tensor_mma, .literals = {1}},
 };
 
-const struct probe_list probe_lists[] = {
-    {probes, sizeof probes / sizeof probes[0]},
-};
+// ladder_gemm.c and ladder_attention.c, compiled for each level and head dim.
+#define LADDER_LISTS(X) X(2_0) X(3_64) X(3_128) X(4_0) X(5_128) X(6_128)
+#define LIST_DECLARED(level) extern const struct probe_list ladder_##level;
+#define LIST_ADDRESS(level) &ladder_##level,
+LADDER_LISTS(LIST_DECLARED)
+
+static const struct probe_list own = {probes, sizeof probes / sizeof probes[0]};
+const struct probe_list *const probe_lists[] = {&own, LADDER_LISTS(LIST_ADDRESS)};
 const uint32_t probe_list_count = sizeof probe_lists / sizeof probe_lists[0];
 
 // Architectures with features of their own end with the next one; what began with an older one

@@ -49,7 +49,7 @@ struct probe_list {
     const struct probe *probes;
     uint32_t count;
 };
-extern const struct probe_list probe_lists[];
+extern const struct probe_list *const probe_lists[];
 extern const uint32_t probe_list_count;
 
 #endif
