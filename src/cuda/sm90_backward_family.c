@@ -32,7 +32,6 @@ static int options_legal(const attn_desc_t *desc, char reason[ATTN_REASON_BYTES]
         {"bias", desc->bias.present},
         {"block_sparse", desc->block_sparse},
         {"dropout_p", desc->dropout_p != 0.0f},
-        {"wants_dsink", desc->wants_dsink},
         {"q_descale, k_descale, v_descale",
          desc->q_descale.present || desc->k_descale.present || desc->v_descale.present},
         {"batch_invariant", desc->batch_invariant},
@@ -355,6 +354,8 @@ static attn_status_t backward_run(const attn_cuda_plan_t *cuda, const attn_desc_
     attn_gpu_backward_params_t params = {
         .lse = args->in.lse,
         .dlse = desc->has_dlse ? args->dlse : NULL,
+        .sink = desc->wants_dsink ? args->in.sink : NULL,
+        .dsink = desc->wants_dsink ? args->dsink : NULL,
         .lse_stride_b = desc->varlen_q ? 0 : desc->lse_stride_b,
         .lse_stride_h = desc->lse_stride_h,
         .lse_stride_s = desc->lse_stride_s,

@@ -45,6 +45,8 @@ typedef struct attn_gpu_backward_params {
     attn_gpu_operand_t dv;
     const float *lse;
     const float *dlse; // NULL: none; strides of lse
+    const float *sink; // (heads_q); NULL: none, or its gradient is not wanted
+    float *dsink;
     int64_t lse_stride_b;
     int64_t lse_stride_h;
     int64_t lse_stride_s;

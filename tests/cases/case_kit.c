@@ -13,6 +13,7 @@ attn_desc_t case_desc(attn_dtype_t dtype, int64_t batch, int64_t s_q, int64_t s_
     attn_desc_set_shape(&desc, batch, s_q, s_kv, heads_q, heads_kv, d);
     desc.backend = ATTN_BACKEND_CPU;
     desc.wants_lse = 1;
+    desc.deterministic = 1; // bits are compared
     return desc;
 }
 

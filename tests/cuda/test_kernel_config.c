@@ -100,9 +100,9 @@ static void test_legal(void **state)
     desc = problem(0);
     assert_non_null(strstr(refusal(&desc, ATTN_BACKWARD), "it is for the forward pass"));
     desc = problem(5);
-    desc.wants_dsink = 1;
+    desc.batch_invariant = 1;
     assert_non_null(strstr(refusal(&desc, ATTN_BACKWARD),
-                           "sm90_backward: wants_dsink: set, this kernel has none"));
+                           "sm90_backward: batch_invariant: set, this kernel has none"));
     desc = problem(5);
     desc.dk.dtype = ATTN_F32;
     assert_non_null(strstr(refusal(&desc, ATTN_BACKWARD), "dk.dtype"));

@@ -21,6 +21,8 @@ struct backward_data {
     struct gradient dq;
     struct gradient dk;
     struct gradient dv;
+    float dsink[16];
+    double want_dsink[16];
     attn_gpu_backward_scratch_t scratch;
     size_t scratch_bytes[7];
 };
@@ -62,6 +64,9 @@ static void reference_gradients(const struct forward_case *c, struct backward_da
     double delta = c->has_dlse ? -(double)data->dlse[lse_at] : 0.0;
     for (int32_t d = 0; d < c->d_v; d++) {
         delta += data->do64[o_at + d] * data->o64[o_at + d];
+    }
+    if (i < used(c, c->used_q, b, c->rows_q[b]) && lse != -INFINITY) {
+        data->want_dsink[h] -= exp((double)f->sink[h] - lse) * delta;
     }
     for (int32_t j = 0; j < c->rows_kv[b]; j++) {
         if (!sees(c, b, i, j) || lse == -INFINITY) {
@@ -201,6 +206,8 @@ static attn_gpu_backward_params_t make_params(const struct forward_case *c,
                                     .dv = operand(c, data->dv.got, c->s_kv, c->h_kv, c->d_v),
                                     .lse = f->lse,
                                     .dlse = c->has_dlse ? data->dlse : NULL,
+                                    .sink = c->has_sink ? f->sink : NULL,
+                                    .dsink = (float *)(uintptr_t)data->dsink,
                                     .lse_stride_h = f->q_rows,
                                     .lse_stride_b = c->is_packed ? 0 : c->s_q,
                                     .lse_stride_s = 1,
@@ -249,7 +256,7 @@ static void postprocess_entry(const void *params)
     backward_postprocess(*(const attn_gpu_backward_params_t *)params);
 }
 
-enum { BACKWARD_BUFFERS = 22, FIRST_WRITTEN = 12 };
+enum { BACKWARD_BUFFERS = 24, FIRST_WRITTEN = 13 };
 
 // `stage`: 0 to 2, the kernel that runs. What earlier ones wrote is there for later ones.
 static size_t backward_buffers(const struct forward_case *c, const struct backward_data *data,
@@ -272,6 +279,8 @@ static size_t backward_buffers(const struct forward_case *c, const struct backwa
         {"seqused_q", (void *)(uintptr_t)c->used_q, sizeof c->used_q, 0},
         {"seqused_kv", (void *)(uintptr_t)c->used_kv, sizeof c->used_kv, 0},
         {"leftpad_kv", (void *)(uintptr_t)c->leftpad, sizeof c->leftpad, 0},
+        {"sink", (void *)(uintptr_t)f->sink, sizeof f->sink, 0},
+        {"dsink", (void *)(uintptr_t)data->dsink, sizeof data->dsink, EMU_OUTPUT},
         {"dq", data->dq.got, (size_t)data->dq.count * 2, EMU_OUTPUT},
         {"dk", data->dk.got, (size_t)data->dk.count * 2, out},
         {"dv", data->dv.got, (size_t)data->dv.count * 2, out},
@@ -331,6 +340,16 @@ static emu_status launch_backward(const struct forward_case *c, const struct bac
         status = emu_launch(launch, result);
     }
     return status;
+}
+
+static double dsink_error(const struct forward_case *c, const struct backward_data *data)
+{
+    double error = 0.0;
+    for (int32_t h = 0; h < c->h_q && c->has_sink; h++) {
+        double off = difference((double)data->dsink[h], data->want_dsink[h]);
+        error = off > error ? off : error;
+    }
+    return error;
 }
 
 // The largest error, as a share of the largest gradient; where gradients cancel, of what they are

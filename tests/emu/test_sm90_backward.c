@@ -34,6 +34,10 @@ static void check_mode(const struct forward_case *c, const struct backward_data 
     if (!(dq <= TOLERANCE) || !(dk <= TOLERANCE) || !(dv <= TOLERANCE)) {
         fail_msg("async %d: errors %g of dq, %g of dk, %g of dv", (int)async, dq, dk, dv);
     }
+    double dsink = dsink_error(c, data);
+    if (!(dsink <= 1e-3)) { // sums of fp32
+        fail_msg("async %d: error %g of dsink", (int)async, dsink);
+    }
 }
 
 #if ATTN_CFG_DETERMINISTIC
@@ -106,11 +110,17 @@ static void test_full(void **state)
     free_backward(&data);
 }
 
-static void test_gqa_and_dlse(void **state)
+static void test_gqa_and_row_gradients(void **state)
 {
     (void)state;
-    check_case((struct forward_case){
-        .b = 2, .h_q = 6, .h_kv = 2, .s_q = 33, .s_kv = 165, .has_dlse = true, .ctas = 3});
+    check_case((struct forward_case){.b = 2,
+                                     .h_q = 6,
+                                     .h_kv = 2,
+                                     .s_q = 33,
+                                     .s_kv = 165,
+                                     .has_dlse = true,
+                                     .has_sink = true,
+                                     .ctas = 3});
 }
 
 static void test_one_row_one_key(void **state)
@@ -131,6 +141,7 @@ static void test_used_lengths(void **state)
                                      .has_used = true,
                                      .used_q = {210, 5, 0, 77},
                                      .used_kv = {150, 0, 100, 1},
+                                     .has_sink = true,
                                      .nan_key = 170});
 }
 
@@ -246,7 +257,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shared_bytes),
         cmocka_unit_test(test_full),
-        cmocka_unit_test(test_gqa_and_dlse),
+        cmocka_unit_test(test_gqa_and_row_gradients),
         cmocka_unit_test(test_one_row_one_key),
         cmocka_unit_test(test_used_lengths),
         cmocka_unit_test(test_packed),

@@ -3,11 +3,12 @@
 //
 //   - dq: a CTA has one query block of one head, a warp 16 rows at a time. Sums come in the order
 //     of the accumulators, are scaled, rounded and turned into rows in shared memory;
+//   - dsink: a CTA has one head;
 //   - suspects: keys whose dk or dv the main kernel found not finite. Usually none;
 //   - rows of packs behind the last sequence: zeros.
 //
 // Bound by memory: reads the sums of dQ, writes dq.
-#include "sm90_backward_block.h"
+#include "sm90_backward_sink.h"
 #include "sm90_staging.h"
 
 #include "../common/careful_gradient.h"
@@ -295,6 +296,10 @@ ATTN_CFG_KERNEL(const GRID_CONSTANT attn_gpu_backward_params_t p)
     NO_UNROLL
     for (uint32_t number = block_idx_x(); number < p.tiles.count; number += grid_dim_x()) {
         redo_suspects(&p, number);
+    }
+    NO_UNROLL
+    for (uint32_t h = block_idx_x(); p.sink && h < (uint32_t)p.heads_q; h += grid_dim_x()) {
+        sum_dsink(&p, (int32_t)h, dynamic_smem(), POSTPROCESS_THREADS);
     }
     clear_padding(&p.dq, p.lengths.cu_seqlens_q, p.lengths.batch, p.lengths.total_q, p.heads_q,
                   p.d_qk);
