@@ -33,36 +33,46 @@ static int judge(const struct check_row *rows, int n, const char *where, bool *w
 // ------------------------------------------------------------------------------------------------
 // Rows
 
-// Rows [first, first + n) of a dense (B, S, H, D) tensor.
+// Rows [first, first + n) of the last sequence of a dense (B, S, H, D) tensor.
 static int copy_rows(const struct io_tensor *from, int64_t first, int64_t n, struct io_tensor *to,
                      struct io_error *err)
 {
-    const int64_t shape[4] = {from->shape[0], n, from->shape[2], from->shape[3]};
+    const int64_t shape[4] = {1, n, from->shape[2], from->shape[3]};
     if (io_tensor_init(to, from->name, from->dtype, 4, shape, err)) {
         return -1;
     }
     const size_t row = (size_t)(shape[2] * shape[3]) * io_dtype_bytes(from->dtype);
-    for (int64_t b = 0; b < shape[0]; b++) {
-        memcpy((char *)to->data + (size_t)(b * n) * row,
-               (const char *)from->data + (size_t)(b * from->shape[1] + first) * row,
-               (size_t)n * row);
-    }
+    const int64_t start = (from->shape[0] - 1) * from->shape[1] + first;
+    memcpy(to->data, (const char *)from->data + (size_t)start * row, (size_t)n * row);
     return 0;
 }
 
-// The same of the lse, (B, H, S).
+// The last sequence of a tensor of several, which keeps the memory.
+static struct io_tensor last_sequence(const struct io_tensor *from)
+{
+    struct io_tensor view = *from;
+    view.shape[0] = 1;
+    view.count = from->count / from->shape[0];
+    view.bytes = from->bytes / (size_t)from->shape[0];
+    view.data = (char *)from->data + (from->bytes - view.bytes);
+    return view;
+}
+
+// The same rows of the lse, (B, H, S).
 static void copy_lse(const struct problem *problem, int64_t first, struct problem *slice)
 {
     const struct io_tensor *from = &problem->tensors[OPERAND_LSE];
     struct io_tensor *to = &slice->tensors[OPERAND_LSE];
+    const int64_t skipped = (from->shape[0] - 1) * from->shape[1];
     for (int64_t i = 0; i < to->count; i++) {
-        const int64_t row = i / to->shape[2];
+        const int64_t row = skipped + i / to->shape[2];
         const int64_t at = row * from->shape[2] + first + i % to->shape[2];
         ((float *)to->data)[i] = ((const float *)from->data)[at];
     }
 }
 
-// The small problem of rows [first, first + n), with the big one's results for them.
+// The small problem of rows [first, first + n) of the last sequence, with the big one's results for
+// them.
 static int slice_rows(const struct problem *problem, bool backward, int64_t first, int64_t n,
                       struct problem *slice, struct io_error *err)
 {
@@ -76,6 +86,7 @@ static int slice_rows(const struct problem *problem, bool backward, int64_t firs
     d->causal = 0;
     d->align = ATTN_ALIGN_TOP_LEFT;
     d->window_right = right < 0 ? -1 : right + position;
+    d->batch = 1;
     d->s_q = n;
     if (copy_rows(&problem->tensors[OPERAND_Q], first, n, &t[OPERAND_Q], err)) {
         return -1;
@@ -87,8 +98,10 @@ static int slice_rows(const struct problem *problem, bool backward, int64_t firs
     d->lse_stride_b = d->heads_q * n;
     slice->args.in.q = t[OPERAND_Q].data;
     // k and v are the big problem's; the caller takes them out again.
-    t[OPERAND_K] = problem->tensors[OPERAND_K];
-    t[OPERAND_V] = problem->tensors[OPERAND_V];
+    t[OPERAND_K] = last_sequence(&problem->tensors[OPERAND_K]);
+    t[OPERAND_V] = last_sequence(&problem->tensors[OPERAND_V]);
+    slice->args.in.k = t[OPERAND_K].data;
+    slice->args.in.v = t[OPERAND_V].data;
     if (problem_add_forward_results(slice, err)) {
         return -1;
     }

@@ -84,6 +84,15 @@ static const struct small_float bf16_format = {7, 8, 127, true, false};
 static const struct small_float f8e4m3_format = {3, 4, 7, false, true};
 static const struct small_float f8e5m2_format = {2, 5, 15, true, true};
 
+// 2^exponent, of the normal doubles; ldexp would take most of the time of converting a tensor.
+static double power_of_two(int exponent)
+{
+    const uint64_t bits = (uint64_t)(exponent + 1023) << 52;
+    double power;
+    memcpy(&power, &bits, sizeof(power));
+    return power;
+}
+
 static double decode_small(const struct small_float *format, uint32_t bits)
 {
     const uint32_t fraction_max = (1u << format->fraction_bits) - 1;
@@ -97,10 +106,10 @@ static double decode_small(const struct small_float *format, uint32_t bits)
     } else if (exponent == exponent_max && fraction == fraction_max) {
         value = NAN;
     } else if (exponent == 0) {
-        value = ldexp(fraction, 1 - format->bias - format->fraction_bits);
+        value = fraction * power_of_two(1 - format->bias - format->fraction_bits);
     } else {
-        value = ldexp(fraction + fraction_max + 1.0,
-                      (int)exponent - format->bias - format->fraction_bits);
+        value = (fraction + fraction_max + 1.0) *
+                power_of_two((int)exponent - format->bias - format->fraction_bits);
     }
     return sign ? -value : value;
 }
@@ -130,7 +139,7 @@ static uint32_t encode_small(const struct small_float *format, double value)
         return sign | overflow;
     }
     // In units of the last place; a carry into the next exponent is what the encoding wants.
-    const double units = rint(ldexp(fabs(value), format->fraction_bits - exponent));
+    const double units = rint(fabs(value) * power_of_two(format->fraction_bits - exponent));
     const uint32_t code = (uint32_t)(exponent - lowest) * one + (uint32_t)units;
     return sign | (code >= inf ? overflow : code);
 }
