@@ -118,14 +118,24 @@ static const struct probe probes[] = {
      .prepare = prepare_tensor_mma, .literals = {1}},
 };
 
-// ladder_gemm.c and ladder_attention.c, compiled for each level and head dim.
-#define LADDER_LISTS(X) X(2_0) X(3_64) X(3_128) X(4_0) X(5_128) X(6_128)
-#define LIST_DECLARED(level) extern const struct probe_list ladder_##level;
-#define LIST_ADDRESS(level) &ladder_##level,
-LADDER_LISTS(LIST_DECLARED)
+// ladder_gemm.c and ladder_attention.c, compiled for each level and head dim, product_forward.c for
+// each configuration.
+#define LISTS(X)                                                                                   \
+    X(ladder_2_0)                                                                                  \
+    X(ladder_3_64)                                                                                 \
+    X(ladder_3_128)                                                                                \
+    X(ladder_4_0)                                                                                  \
+    X(ladder_5_128)                                                                                \
+    X(ladder_6_128)                                                                                \
+    X(forward_bf16_64)                                                                             \
+    X(forward_f16_128)                                                                             \
+    X(forward_bf16_192_128)
+#define LIST_DECLARED(name) extern const struct probe_list name;
+#define LIST_ADDRESS(name) &name,
+LISTS(LIST_DECLARED)
 
 static const struct probe_list own = {probes, sizeof probes / sizeof probes[0]};
-const struct probe_list *const probe_lists[] = {&own, LADDER_LISTS(LIST_ADDRESS)};
+const struct probe_list *const probe_lists[] = {&own, LISTS(LIST_ADDRESS)};
 const uint32_t probe_list_count = sizeof probe_lists / sizeof probe_lists[0];
 
 // Architectures with features of their own end with the next one; what began with an older one
