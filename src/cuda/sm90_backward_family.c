@@ -347,6 +347,19 @@ static attn_status_t launch(const attn_cuda_plan_t *cuda, int32_t part, uint32_t
     return attn_gpu_launch(cuda->gpu, cuda->kernels[part], &grid, params, stream);
 }
 
+// In a fixed order a tile follows the one before it in its head. Like tiles that are dealt out keep
+// their distance from wave to wave if a wave is whole heads.
+static uint32_t grid_of(const attn_cuda_plan_t *cuda, const attn_desc_t *desc,
+                        const attn_gpu_tiles_t *tiles)
+{
+    uint32_t most = (uint32_t)(cuda->gpu->multiprocessors * cuda->choice.config.ctas);
+    if (desc->deterministic && !attn_sm90_has_unlike_tiles(desc) &&
+        (uint32_t)tiles->m_tiles <= most) {
+        most -= most % (uint32_t)tiles->m_tiles;
+    }
+    return tiles->count < most ? tiles->count : most;
+}
+
 static attn_status_t backward_run(const attn_cuda_plan_t *cuda, const attn_desc_t *desc,
                                   const attn_backward_args_t *args, void *workspace, void *stream)
 {
@@ -374,8 +387,7 @@ static attn_status_t backward_run(const attn_cuda_plan_t *cuda, const attn_desc_
     };
     ATTN_FORWARD_ERROR(take_operands(cuda->gpu, desc, args, &params));
     ATTN_FORWARD_ERROR(encode_edges(cuda, desc, &params));
-    const uint32_t most = (uint32_t)(cuda->gpu->multiprocessors * config->ctas);
-    const uint32_t ctas = params.tiles.count < most ? params.tiles.count : most;
+    const uint32_t ctas = grid_of(cuda, desc, &params.tiles);
     if (attn_sm90_has_unlike_tiles(desc) && params.tiles.count > ctas) {
         params.tiles.counter = params.scratch.counter;
     }

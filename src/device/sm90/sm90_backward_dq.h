@@ -76,23 +76,23 @@ DEVICE void pass_order(struct dq_state *c)
     }
 }
 
-// Waits until all key tiles behind this one have added to the block; `order` is the block's.
-DEVICE void await_order(struct dq_state *c, uint32_t *order, uint32_t tiles_behind)
+// Waits until the key tiles before this one have added to the block; `order` is the block's.
+DEVICE void await_order(struct dq_state *c, uint32_t *order, uint32_t tiles_before)
 {
     pass_order(c);
-    wait_equal_gpu_u32(order, tiles_behind);
+    wait_equal_gpu_u32(order, tiles_before);
     fence_proxy_async_global(); // before the reductions
     c->last = order;
 }
 
-// Key tiles behind this one that the block sees.
-DEVICE uint32_t tiles_behind(const kernel_params_t *p, const struct tile *tile, int32_t block)
+// Key tiles before this one that the block sees.
+DEVICE uint32_t tiles_before(const kernel_params_t *p, const struct tile *tile, int32_t block)
 {
     attn_mask_shape_t shape = mask_shape(p, tile->len_q, tile->len_kv, tile->leftpad);
     int32_t row0 = block * BLOCK_M;
     int32_t row_end = row0 + BLOCK_M < tile->len_q ? row0 + BLOCK_M : tile->len_q;
     attn_range_t keys = attn_tile_kv_range(&shape, row0, row_end);
-    return (uint32_t)((int32_t)keys.end - 1 - tile->key0) / BLOCK_N;
+    return (uint32_t)tile->key0 / BLOCK_N - (uint32_t)keys.begin / BLOCK_N;
 }
 
 // One block of one head.
@@ -114,7 +114,7 @@ DEVICE void dq_block(const kernel_params_t *p, struct dq_state *c, const struct 
             give_back(c->smem + SMEM_DS_EMPTY + 8 * c->ds_pipe.stage);
         }
         if (ATTN_CFG_DETERMINISTIC && unit == 0 && thread_idx() % WARPGROUP_THREADS == 0) {
-            await_order(c, block_order(p, index), tiles_behind(p, tile, block));
+            await_order(c, block_order(p, index), tiles_before(p, tile, block));
         }
         add_unit(sum + unit * DQ_UNIT_FLOATS, c->smem + SMEM_DQ + c->slot * DQ_UNIT_BYTES, dq);
         c->slot = (c->slot + 1) % DQ_SLOTS;
@@ -145,7 +145,8 @@ DEVICE void dq_tiles(const kernel_params_t *p, uint32_t smem)
         for (int32_t i = 0; i < p->group; i++) {
             int64_t index = block_index(p, tile.h_kv * p->group + i, tile.block0);
             NO_UNROLL
-            for (int32_t block = tile.block_begin; block < tile.block_end; block++) {
+            for (int32_t j = 0; j < tile.block_end - tile.block_begin; j++) {
+                int32_t block = block_at(&tile, j);
                 dq_block(p, &c, &tile, index + block, block);
             }
         }

@@ -73,10 +73,12 @@ DEVICE void keys_blocks(struct keys *c, struct keys_registers *x, uint32_t slot)
     int32_t key0 = tile.key0 + (int32_t)c->key_group * WARPGROUP_N;
     struct block_range full = full_blocks(c->p, &tile, key0);
     struct block_range seen = seen_blocks(c->p, &tile, key0);
-    int32_t begin = tile.block_begin;
-    int32_t end = tile.block_end;
-    int32_t count = (end - begin) * c->p->group;
-    int32_t block = begin;
+    // As block_at has it, head by head.
+    int32_t blocks = tile.block_end - tile.block_begin;
+    int32_t first = block_at(&tile, 0);
+    int32_t last = block_at(&tile, blocks - 1);
+    int32_t count = blocks * c->p->group;
+    int32_t block = first;
     clear_hidden_keys(c, &tile, key0);
     take_turn(c->group);
     NO_UNROLL
@@ -91,7 +93,7 @@ DEVICE void keys_blocks(struct keys *c, struct keys_registers *x, uint32_t slot)
         } else {
             gradients_block(c, x);
         }
-        block = block + 1 == end ? begin : block + 1;
+        block = block == last ? first : ATTN_CFG_DETERMINISTIC ? block - 1 : block + 1;
     }
     pass_turn(c->group);
     if (c->part == KEYS_WHOLE) {
@@ -100,9 +102,9 @@ DEVICE void keys_blocks(struct keys *c, struct keys_registers *x, uint32_t slot)
         pin_u32(x->weights, BLOCK_M / 4);
         give_back(c->smem + SMEM_Q_EMPTY + 8 * ((c->step - 1) % STAGES));
     }
-    uint32_t last = c->step - 1;
-    mbarrier_wait(c->smem + SMEM_DS_EMPTY + 8 * (last % DS_STAGES),
-                  last / DS_STAGES & 1); // dQ: done
+    uint32_t step = c->step - 1;
+    // dQ is done with K
+    mbarrier_wait(c->smem + SMEM_DS_EMPTY + 8 * (step % DS_STAGES), step / DS_STAGES & 1);
 }
 
 // A tile from its slot of the ring to the results. Returns 0 at the end of the list.

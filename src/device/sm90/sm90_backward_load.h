@@ -110,7 +110,7 @@ DEVICE void load_tile(const kernel_params_t *p, uint32_t smem, const struct stre
     tile_read(slot, &tile);
     int32_t count = (tile.block_end - tile.block_begin) * p->group;
     if (count > 0) {
-        load_rows(p, smem, stream, pipe, slot, tile.h_kv * p->group, tile.block_begin);
+        load_rows(p, smem, stream, pipe, slot, tile.h_kv * p->group, block_at(&tile, 0));
     }
     mbarrier_wait(smem + SMEM_KV_EMPTY, kv_phase ^ 1); // the last tile is stored
     if (count == 0) {
@@ -123,7 +123,7 @@ DEVICE void load_tile(const kernel_params_t *p, uint32_t smem, const struct stre
         tile_read(slot, &tile);
         int32_t blocks = tile.block_end - tile.block_begin;
         load_rows(p, smem, stream, pipe, slot, tile.h_kv * p->group + i / blocks,
-                  tile.block_begin + i % blocks);
+                  block_at(&tile, i % blocks));
     }
 }
 

@@ -176,7 +176,7 @@ DEVICE void redo_suspects(const kernel_params_t *p, uint32_t number)
     block.b = place.bh / heads_kv;
     block.h = (place.bh - block.b * heads_kv) * p->group;
     block.sequence = sequence_at(&p->lengths, block.b);
-    int32_t tile_key0 = first_key_of(p, &place);
+    int32_t tile_key0 = place.block * BLOCK_N;
     NO_UNROLL
     for (uint32_t warp = thread_idx() / 32; warp < 4 * KEY_GROUPS; warp += POSTPROCESS_WARPS) {
         int32_t key0 = tile_key0 + (int32_t)warp * WARP_ROWS;

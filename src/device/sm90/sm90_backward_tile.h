@@ -67,13 +67,12 @@ DEVICE uint32_t *block_order(const kernel_params_t *p, int64_t block)
     return p->scratch.order + block;
 }
 
-// The first key of a place in the list. Below an upper limit the first keys are seen by the most
-// rows, and come first. In a fixed order the last ones do: a query block is reached by the tiles
-// that it sees from the last to the first, and none waits for one that starts later.
-DEVICE int32_t first_key_of(const kernel_params_t *p, const struct tile_place *place)
+// The i-th query block that a tile walks to, of each head. In a fixed order from the last to the
+// first: below an upper limit the tiles, of which the first are the longest, then start as they
+// come and each follows the one before it at a block's distance.
+DEVICE int32_t block_at(const struct tile *tile, int32_t i)
 {
-    int32_t block = ATTN_CFG_DETERMINISTIC ? p->tiles.m_tiles - 1 - place->block : place->block;
-    return block * BLOCK_N;
+    return ATTN_CFG_DETERMINISTIC ? tile->block_end - 1 - i : tile->block_begin + i;
 }
 
 // Whether rows of something else may lie behind the last ones of a block that begins at row0.
@@ -112,10 +111,11 @@ DEVICE int tile_publish_next(const kernel_params_t *p, struct tile_cursor *curso
             publish(slot + 16, -1, 0, 0, 0);
             return 0;
         }
+        // In order of keys: below an upper limit the first ones are seen by the most rows.
         struct tile_place place = tile_place_of(&p->tiles, cursor->number);
         int32_t heads_kv = p->heads_q / p->group;
         b = place.bh / heads_kv;
-        key0 = first_key_of(p, &place);
+        key0 = place.block * BLOCK_N;
         publish(slot, (int32_t)cursor->number, b, place.bh - b * heads_kv, key0);
         s = sequence_at(&p->lengths, b);
         if (key0 < s.keys) {
