@@ -172,16 +172,16 @@ static void draw_tensor_operands(struct run *run, int type, uint32_t ctas, uint3
 {
     struct probe_params *p = run_params(run);
     size_t image = WGMMA_A_BYTES + WGMMA_B_BYTES;
-    size_t columns = 512 * 512;
-    size_t bytes = image + columns;
+    size_t column = 128 * sizeof(uint32_t);
+    size_t bytes = image + (256 + 32) * column; // of D and of A
     char *in = run_alloc(ctas * bytes);
     for (uint32_t cta = 0; cta < ctas; cta++) {
         char *own = in + cta * bytes;
         fill_elements(&run->rng, own, WGMMA_A_BYTES, type, false, true);
         fill_elements(&run->rng, own + WGMMA_A_BYTES, WGMMA_B_BYTES, type, true, true);
-        fill_d(run, (uint32_t *)(void *)(own + image), columns / 4, true);
-        if (in_tensor) { // A, from column 480 on
-            fill_elements(&run->rng, own + image + 480 * 512, 32 * 512, type, false, true);
+        fill_d(run, (uint32_t *)(void *)(own + image), (256 + 32) * 128, true);
+        if (in_tensor) {
+            fill_elements(&run->rng, own + image + 256 * column, 32 * column, type, false, true);
         }
     }
     size_t d_bytes = ctas * (size_t)128 * 256 * 4;

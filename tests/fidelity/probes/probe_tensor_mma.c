@@ -8,7 +8,7 @@
 
 #define IS_PAIR PROBE_0
 
-enum { MMA_D_COLUMNS = 256, MMA_A_AT = 480 };
+enum { MMA_D_COLUMNS = 256, MMA_A_AT = 480, MMA_A_COLUMNS = TENSOR_STEP };
 
 DEVICE uint64_t mma_descriptor(const uint32_t *words, uint32_t base)
 {
@@ -53,16 +53,18 @@ DEVICE void issue_mma(const uint32_t *words, uint32_t tensor, uint32_t data, uin
     }
 }
 
-// in, for each CTA: the image of shared memory, then all columns: D first, A's at MMA_A_AT.
+// in, for each CTA: the image of shared memory, the columns of D, those of A.
 KERNEL(128) probe_tensor_mma(const GRID_CONSTANT struct probe_params p)
 {
     const uint32_t image_words = (WGMMA_A_BYTES + WGMMA_B_BYTES) / 4;
-    const uint32_t *in = p.in + (image_words + 128 * TENSOR_COLUMNS) * block_idx_x();
+    const uint32_t *in =
+        p.in + (image_words + 128 * (MMA_D_COLUMNS + MMA_A_COLUMNS)) * block_idx_x();
     uint32_t bar = probe_barrier(1);
     uint32_t data = dynamic_smem() + PROBE_DATA;
     uint32_t tensor = tensor_allocate(IS_PAIR);
     probe_copy_in(data, in, image_words, 128);
-    tensor_fill(tensor, in + image_words, TENSOR_COLUMNS);
+    tensor_fill(tensor, in + image_words, MMA_D_COLUMNS);
+    tensor_fill(tensor + MMA_A_AT, in + image_words + 128 * MMA_D_COLUMNS, MMA_A_COLUMNS);
     tensor_meet(IS_PAIR);
     if (thread_idx() == 0 && cluster_rank() == 0) {
         issue_mma(p.words, tensor, data, bar);
