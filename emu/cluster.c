@@ -54,6 +54,11 @@ uint32_t kept_u32(uint32_t x)
     return x;
 }
 
+uint64_t kept_u64(uint64_t x)
+{
+    return x;
+}
+
 uint32_t dynamic_smem(void)
 {
     return current_cta()->rank << SMEM_RANK_SHIFT | SMEM_BASE;

@@ -56,6 +56,13 @@ static void store(void *p, const void *r, uint32_t bytes)
     leave_site();
 }
 
+uint32_t ld_global_u8(const void *p)
+{
+    uint8_t r;
+    load(&r, p, sizeof r);
+    return r;
+}
+
 uint32_t ld_global_u16(const void *p)
 {
     uint16_t r;
@@ -96,6 +103,12 @@ void st_global_u32(void *p, uint32_t value)
 void st_global_f32(void *p, float value)
 {
     store(p, &value, sizeof value);
+}
+
+void st_global_v2_f32(void *p, float x, float y)
+{
+    const float pair[2] = {x, y};
+    store(p, pair, sizeof pair);
 }
 
 void st_global_v4_u32(void *p, const uint32_t *r)

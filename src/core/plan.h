@@ -6,7 +6,7 @@
 #include "attn.h"
 #include "context.h"
 
-#define ATTN_KERNEL_NAME_BYTES 64
+#define ATTN_KERNEL_NAME_BYTES 192
 // Core aligns the caller's workspace and adds the room for it to what the backend asks for.
 #define ATTN_WORKSPACE_ALIGN 64u
 

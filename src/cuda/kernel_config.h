@@ -15,6 +15,8 @@ typedef enum attn_kernel_kind {
 
 // What may hide keys besides the end of the sequence.
 enum { ATTN_KERNEL_MASK_UPPER = 1, ATTN_KERNEL_MASK_LOWER = 2 };
+// The dtype of a bias.
+enum { ATTN_KERNEL_BIAS_F32 = 1, ATTN_KERNEL_BIAS_F16 = 2, ATTN_KERNEL_BIAS_BF16 = 3 };
 
 // X(field, NAME, short form in the kernel's name). A field that is 0 is left out of the name; the
 // prologue has a line ATTN_CFG_NAME for every one. All are int32_t.
@@ -35,7 +37,12 @@ enum { ATTN_KERNEL_MASK_UPPER = 1, ATTN_KERNEL_MASK_LOWER = 2 };
     X(paged, PAGED, "_paged")               /* K and V in pages of any size */                     \
     X(gather, GATHER, "_gather")            /* K and V by plain loads: strides TMA cannot */       \
     X(split, SPLIT, "_split")               /* keys are cut, partial results are written */        \
+    X(any_scale, ANY_SCALE, "_scale")       /* 1: the scale may be zero or negative */             \
     X(softcap, SOFTCAP, "_cap")             /* 1: scores are capped */                             \
+    X(alibi, ALIBI, "_alibi")               /* 1: ALiBi slopes */                                  \
+    X(bias, BIAS, "_bias")                  /* ATTN_KERNEL_BIAS_* */                               \
+    X(bool_mask, BOOL_MASK, "_bool")        /* 1: a mask tensor */                                 \
+    X(dropout, DROPOUT, "_drop")            /* 1: weights are dropped */                           \
     X(pack_gqa, PACK_GQA, "_gqa")           /* query heads of a group share a tile */              \
     X(ping_pong, PING_PONG, "_pp")          /* warpgroups take turns at the tensor core */         \
     X(separate_o, SEPARATE_O, "_so")        /* O has a buffer of its own */                        \

@@ -13,13 +13,19 @@ extern const attn_kernel_family_t attn_fill_family;
 const attn_kernel_family_t *const attn_kernel_families[] = {
     &attn_sm90_forward_family, &attn_sm90_backward_family, &attn_fill_family, NULL};
 
+static int has_score_options(const attn_kernel_config_t *config)
+{
+    return config->any_scale || config->softcap || config->alibi || config->bias ||
+           config->bool_mask || config->dropout;
+}
+
 static int row_fits(const attn_tuning_row_t *row, const attn_desc_t *desc,
                     const attn_kernel_config_t *config)
 {
     const int32_t d = config->d_qk > config->d_v ? config->d_qk : config->d_v;
     const int32_t mask = config->mask != 0 ? 1 : 2;
     return (row->arch == 0 || row->arch == config->arch) && (row->d_max == 0 || d <= row->d_max) &&
-           (row->mask == 0 || row->mask == mask) &&
+           (row->mask == 0 || row->mask == mask) && row->options == has_score_options(config) &&
            (row->s_max == 0 || (desc->s_q <= row->s_max && !desc->batch_invariant));
 }
 

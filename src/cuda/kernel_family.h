@@ -14,9 +14,10 @@
 typedef struct attn_tuning_row {
     // Which configurations it is for: 0 means any.
     int32_t arch;
-    int32_t d_max; // largest head dim
-    int32_t mask;  // 1: with a mask, 2: without one
-    int32_t s_max; // longest sequence of queries; such a row is not for a batch-invariant plan
+    int32_t d_max;   // largest head dim
+    int32_t mask;    // 1: with a mask, 2: without one
+    int32_t options; // of the scores; a row is for kernels with some (1) or for those with none (0)
+    int32_t s_max;   // longest sequence of queries; such a row is not for a batch-invariant plan
     // What it sets.
     int32_t tile_m;
     int32_t tile_n;

@@ -49,10 +49,11 @@ static int gradient_dtypes_legal(const attn_desc_t *desc, char reason[ATTN_REASO
 {
     const attn_dtype_t dtype = desc->q.dtype;
     ATTN_REFUSE_IF(desc->dq.dtype != dtype || desc->dk.dtype != dtype || desc->dv.dtype != dtype ||
-                       desc->do_.dtype != dtype,
-                   "dq.dtype, dk.dtype, dv.dtype, do_.dtype: %d, %d, %d, %d, expected q's",
+                       desc->do_.dtype != dtype || desc->o.dtype != dtype,
+                   "dq.dtype, dk.dtype, dv.dtype, do_.dtype, o.dtype: %d, %d, %d, %d, %d, "
+                   "expected q's",
                    (int)desc->dq.dtype, (int)desc->dk.dtype, (int)desc->dv.dtype,
-                   (int)desc->do_.dtype);
+                   (int)desc->do_.dtype, (int)desc->o.dtype);
     return 1;
 }
 

@@ -1,9 +1,11 @@
 // The family of src/device/sm90/sm90_forward.c: the forward pass on Hopper.
+#include <float.h>
 #include <stdio.h>
 
 #include "../core/checked.h"
 #include "../core/status.h"
 #include "../shared/gpu_forward_params.h"
+#include "../shared/philox.h"
 #include "../shared/sm90_forward_layout.h"
 #include "gpu_launch.h"
 #include "kernel_family.h"
@@ -14,19 +16,16 @@ enum {
     COUNTER_BYTES = 4
 };
 
+// A cap that no score of 16-bit operands feels: it need not be computed.
+#define CAP_MAX 1e30f
+
 // -------------------------------------------------------------------------------------------------
 // Legal
 
 static int options_legal(const attn_desc_t *desc, char reason[ATTN_REASON_BYTES])
 {
     static const char without[] = "this kernel has none";
-    ATTN_REFUSE_IF(!(desc->scale > 0.0f), "scale: %g, expected > 0", (double)desc->scale);
-    ATTN_REFUSE_IF(desc->softcap != 0.0f, "softcap: %g, %s", (double)desc->softcap, without);
-    ATTN_REFUSE_IF(desc->has_alibi, "has_alibi: %d, %s", (int)desc->has_alibi, without);
-    ATTN_REFUSE_IF(desc->mask.present, "mask.present: %d, %s", (int)desc->mask.present, without);
-    ATTN_REFUSE_IF(desc->bias.present, "bias.present: %d, %s", (int)desc->bias.present, without);
     ATTN_REFUSE_IF(desc->block_sparse, "block_sparse: %d, %s", (int)desc->block_sparse, without);
-    ATTN_REFUSE_IF(desc->dropout_p != 0.0f, "dropout_p: %g, %s", (double)desc->dropout_p, without);
     ATTN_REFUSE_IF(desc->paged_kv, "paged_kv: %d, %s", (int)desc->paged_kv, without);
     ATTN_REFUSE_IF(desc->has_kv_batch_idx, "has_kv_batch_idx: %d, %s", (int)desc->has_kv_batch_idx,
                    without);
@@ -34,6 +33,8 @@ static int options_legal(const attn_desc_t *desc, char reason[ATTN_REASON_BYTES]
                    "q_descale, k_descale, v_descale: %s", without);
     ATTN_REFUSE_IF(desc->num_splits > 1, "num_splits: %lld, it cuts no keys",
                    (long long)desc->num_splits);
+    ATTN_REFUSE_IF(desc->o.dtype != desc->q.dtype && desc->o.dtype != ATTN_F32,
+                   "o.dtype: %d, expected q's or f32", (int)desc->o.dtype);
     return 1;
 }
 
@@ -58,17 +59,33 @@ static int forward_legal(const attn_desc_t *desc, const attn_gpu_t *gpu,
 // -------------------------------------------------------------------------------------------------
 // Canonical and best
 
+static int32_t bias_of(const attn_desc_t *desc)
+{
+    if (!desc->bias.present) {
+        return 0;
+    }
+    return desc->bias.dtype == ATTN_F32   ? ATTN_KERNEL_BIAS_F32
+           : desc->bias.dtype == ATTN_F16 ? ATTN_KERNEL_BIAS_F16
+                                          : ATTN_KERNEL_BIAS_BF16;
+}
+
 static void forward_canonical(const attn_desc_t *desc, const attn_gpu_t *gpu,
                               attn_kernel_config_t *config)
 {
     config->kind = ATTN_KERNEL_FORWARD;
     config->arch = gpu->compute;
     config->bf16 = desc->q.dtype == ATTN_BF16;
-    config->o_bytes = 2;
+    config->o_bytes = desc->o.dtype == ATTN_F32 ? 4 : 2;
     config->d_qk = (int32_t)attn_round_up(desc->d_qk, 16);
     config->d_v = (int32_t)attn_round_up(desc->d_v, 16);
     config->mask = (desc->window_right >= 0 ? ATTN_KERNEL_MASK_UPPER : 0) |
                    (desc->window_left >= 0 || desc->has_leftpad_kv ? ATTN_KERNEL_MASK_LOWER : 0);
+    config->any_scale = !(desc->scale > 0.0f);
+    config->softcap = desc->softcap > 0.0f && desc->softcap < CAP_MAX;
+    config->alibi = desc->has_alibi != 0;
+    config->bias = bias_of(desc);
+    config->bool_mask = desc->mask.present != 0;
+    config->dropout = desc->dropout_p > 0.0f;
 }
 
 static int32_t forward_shared_bytes(const attn_kernel_config_t *config)
@@ -215,10 +232,94 @@ static const attn_tuning_row_t forward_rows[] = {
      .registers_max = 168,
      .reason = "two stages of the widest block that fits; 80 keys measure the same",
      .date = "30 Nov 2026, H200"},
+    {.arch = 90,
+     .d_max = 128,
+     .options = 1,
+     .tile_m = 128,
+     .tile_n = 64,
+     .stages = 2,
+     .warpgroups = 2,
+     .ctas = 1,
+     .load_registers = 40,
+     .compute_registers = 232,
+     .ping_pong = 1,
+     .separate_o = 1,
+     .registers_max = 168,
+     .reason = "options of the scores: the widest block that fits beside them in 232 registers",
+     .date = "30 Nov 2026"},
+    {.arch = 90,
+     .d_max = 192,
+     .options = 1,
+     .tile_m = 128,
+     .tile_n = 32,
+     .stages = 2,
+     .warpgroups = 2,
+     .ctas = 1,
+     .load_registers = 40,
+     .compute_registers = 232,
+     .ping_pong = 1,
+     .registers_max = 168,
+     .reason = "options of the scores, wide heads",
+     .date = "30 Nov 2026"},
+    {.arch = 90,
+     .d_max = 256,
+     .options = 1,
+     .tile_m = 128,
+     .tile_n = 16,
+     .stages = 2,
+     .warpgroups = 2,
+     .ctas = 1,
+     .load_registers = 40,
+     .compute_registers = 232,
+     .ping_pong = 1,
+     .registers_max = 168,
+     .reason = "options of the scores beside 128 registers of O",
+     .date = "30 Nov 2026"},
 };
 
 // -------------------------------------------------------------------------------------------------
 // Run
+
+// Two keys of a row in one access: they lie beside each other, and so do they in every row.
+static int32_t is_paired(const attn_mask_tensor_t *tensor, const void *data, int64_t element_bytes)
+{
+    return tensor->stride_k == 1 && tensor->stride_b % 2 == 0 && tensor->stride_h % 2 == 0 &&
+           tensor->stride_q % 2 == 0 && (uintptr_t)data % (uintptr_t)(2 * element_bytes) == 0;
+}
+
+static attn_gpu_score_tensor_t score_tensor(const attn_mask_tensor_t *tensor, const void *data,
+                                            int64_t element_bytes)
+{
+    return (attn_gpu_score_tensor_t){.data = data,
+                                     .stride_b = tensor->stride_b,
+                                     .stride_h = tensor->stride_h,
+                                     .stride_q = tensor->stride_q,
+                                     .stride_k = tensor->stride_k,
+                                     .is_paired = is_paired(tensor, data, element_bytes)};
+}
+
+static attn_gpu_score_t score_of(const attn_desc_t *desc, const attn_forward_args_t *args)
+{
+    attn_gpu_score_t score = {.alibi_slopes = args->alibi_slopes,
+                              .alibi_stride_b = desc->alibi_stride_b,
+                              .dropout_state = args->dropout_state,
+                              .dropout_threshold = attn_dropout_threshold(desc->dropout_p)};
+    score.dropout_scale = attn_dropout_scale(score.dropout_threshold);
+    if (desc->softcap > 0.0f) {
+        // Finite, so that a product of 0 stays 0.
+        const float inner = desc->scale / desc->softcap;
+        score.cap = desc->softcap;
+        score.cap_inner = inner > FLT_MAX ? FLT_MAX : inner < -FLT_MAX ? -FLT_MAX : inner;
+    }
+    if (desc->bias.present) {
+        score.bias =
+            score_tensor(&desc->bias, args->bias, (int64_t)attn_dtype_bytes(desc->bias.dtype));
+    }
+    if (desc->mask.present) {
+        score.mask = score_tensor(&desc->mask, args->mask, 1);
+    }
+    return score;
+}
 
 static attn_status_t encode_operands(const attn_cuda_plan_t *cuda, const attn_desc_t *desc,
                                      const attn_forward_args_t *args,
@@ -237,7 +338,10 @@ static attn_status_t encode_operands(const attn_cuda_plan_t *cuda, const attn_de
     ATTN_FORWARD_ERROR(attn_sm90_encode(gpu, &q, ATTN_SM90_WARPGROUP_M, &params->q_map));
     ATTN_FORWARD_ERROR(attn_sm90_encode(gpu, &k, block, &params->k_map));
     ATTN_FORWARD_ERROR(attn_sm90_encode(gpu, &v, block, &params->v_map));
-    return attn_sm90_encode(gpu, &o, ATTN_SM90_WARPGROUP_M, &params->o_map);
+    // An fp32 O is stored from registers.
+    return cuda->choice.config.o_bytes == 4
+               ? ATTN_OK
+               : attn_sm90_encode(gpu, &o, ATTN_SM90_WARPGROUP_M, &params->o_map);
 }
 
 static attn_gpu_tiles_t tiles_of(const attn_desc_t *desc, const attn_kernel_config_t *config)
@@ -275,6 +379,7 @@ static attn_status_t forward_run(const attn_cuda_plan_t *cuda, const attn_desc_t
         .window_right = (int32_t)attn_smaller(desc->window_right, ATTN_SM90_LENGTH_MAX),
         .sink = desc->has_sink ? args->sink : NULL,
         .tiles = tiles_of(desc, config),
+        .score = score_of(desc, args),
     };
     ATTN_FORWARD_ERROR(encode_operands(cuda, desc, args, &params));
     const uint32_t most = (uint32_t)(cuda->gpu->multiprocessors * config->ctas);

@@ -28,9 +28,9 @@ int attn_sm90_dtypes_legal(const attn_desc_t *desc, char reason[ATTN_REASON_BYTE
     const attn_dtype_t dtype = desc->q.dtype;
     ATTN_REFUSE_IF(dtype != ATTN_F16 && dtype != ATTN_BF16, "q.dtype: %d, expected f16 or bf16",
                    (int)dtype);
-    ATTN_REFUSE_IF(desc->k.dtype != dtype || desc->v.dtype != dtype || desc->o.dtype != dtype,
-                   "k.dtype, v.dtype, o.dtype: %d, %d, %d, expected q's", (int)desc->k.dtype,
-                   (int)desc->v.dtype, (int)desc->o.dtype);
+    ATTN_REFUSE_IF(desc->k.dtype != dtype || desc->v.dtype != dtype,
+                   "k.dtype, v.dtype: %d, %d, expected q's", (int)desc->k.dtype,
+                   (int)desc->v.dtype);
     return 1;
 }
 

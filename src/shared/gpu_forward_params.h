@@ -23,6 +23,29 @@ typedef struct attn_gpu_tiles {
     uint32_t *counter;     // 0 at the start: CTAs take tiles as they come; NULL: dealt out
 } attn_gpu_tiles_t;
 
+// A (b, h, q, k) operand of the scores; strides in elements, 0 where it is broadcast.
+typedef struct attn_gpu_score_tensor {
+    const void *data;
+    int64_t stride_b;
+    int64_t stride_h;
+    int64_t stride_q;
+    int64_t stride_k;
+    int32_t is_paired; // keys 2n and 2n + 1 of a row are one aligned access
+} attn_gpu_score_tensor_t;
+
+// What scores have beside the product; a kernel reads what it is compiled for.
+typedef struct attn_gpu_score {
+    float cap; // softcap, and what a product is multiplied by before it is capped: scale / softcap
+    float cap_inner;
+    const float *alibi_slopes; // of (b, h) at b * alibi_stride_b + h
+    int64_t alibi_stride_b;
+    attn_gpu_score_tensor_t bias;
+    attn_gpu_score_tensor_t mask;
+    const uint64_t *dropout_state; // seed, offset
+    uint32_t dropout_threshold;
+    float dropout_scale; // of kept weights
+} attn_gpu_score_t;
+
 typedef struct attn_gpu_forward_params {
     // (d, s, h, b), boxes of 64 columns: 64 rows of Q and O, BLOCK_N rows of K and V; 128-byte
     // swizzle. Packed operands have b = 1.
@@ -44,12 +67,13 @@ typedef struct attn_gpu_forward_params {
     int32_t heads_q;
     int32_t group; // heads_q / heads_kv
     attn_gpu_lengths_t lengths;
-    float scale; // > 0
+    float scale; // > 0, but in kernels that modify scores
     int32_t align_top_left;
     int32_t window_left; // -1: unbounded
     int32_t window_right;
     const float *sink; // (heads_q); NULL: none
     attn_gpu_tiles_t tiles;
+    attn_gpu_score_t score;
 } attn_gpu_forward_params_t;
 
 #endif

@@ -54,10 +54,13 @@ ATTN_SHARED attn_philox_t attn_dropout_call(uint64_t seed, uint64_t offset, int6
                            (uint32_t)(seed >> 32) ^ (uint32_t)(offset >> 32), ATTN_PHILOX_ROUNDS);
 }
 
-// 16-bit number of a call, index in [0, 8).
+// 16-bit number of a call, index in [0, 8). Words are selected, not indexed: they stay in
+// registers.
 ATTN_SHARED uint32_t attn_dropout_number(attn_philox_t bits, int32_t index)
 {
-    return (bits.x[index >> 1] >> ((index & 1) * 16)) & 0xffffu;
+    const uint32_t low = index & 2 ? bits.x[1] : bits.x[0];
+    const uint32_t high = index & 2 ? bits.x[3] : bits.x[2];
+    return ((index & 4 ? high : low) >> ((index & 1) * 16)) & 0xffffu;
 }
 
 // Elements with number < threshold are dropped: round(p * 2^16), at most 2^16 - 1.

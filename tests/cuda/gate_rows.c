@@ -84,6 +84,34 @@ static void add_shape(int64_t s, int64_t d_qk, int64_t d_v, int mask, attn_dtype
     }
 }
 
+// Options of the scores, alone and in sets; the dims of each of their rows.
+static void add_options(void)
+{
+    static const int64_t dims[] = {64, 128, 192, 256};
+    for (size_t i = 0; i < sizeof(dims) / sizeof(dims[0]); i++) {
+        attn_desc_t desc;
+        attn_desc_init(&desc, ATTN_BF16);
+        attn_desc_set_shape(&desc, 1, 4096, 4096, 16, 16, dims[i]);
+        desc.backend = ATTN_BACKEND_CUDA;
+        desc.causal = 1;
+        desc.window_left = 100;
+        desc.softcap = 30.0f;
+        desc.has_alibi = 1;
+        desc.scale = -1.0f;
+        add_problem(&desc, ATTN_FORWARD, 90);
+        desc.dropout_p = 0.1f;
+        add_problem(&desc, ATTN_FORWARD, 90);
+        desc.softcap = 0.0f;
+        desc.o.dtype = ATTN_F32;
+        desc.mask.present = 1;
+        add_problem(&desc, ATTN_FORWARD, 90);
+        desc.has_alibi = 0;
+        desc.bias.present = 1;
+        desc.bias.dtype = ATTN_F32;
+        add_problem(&desc, ATTN_FORWARD, 90);
+    }
+}
+
 // Every rounded head dim without a mask and with both limits, which is the most code; pairs of
 // unlike dims; the other masks, types and lengths where head dims are usual.
 static void add_all(void)
@@ -93,6 +121,7 @@ static void add_all(void)
     static const int64_t usual[] = {64, 96, 128, 192, 256};
     static const int64_t lengths[] = {128, 512, 1024, 2048};
     const int64_t s = 16384;
+    add_options();
     add_shape(s, 64, 64, NO_KEYS, ATTN_BF16);
     add_shape(s, 64, 64, NO_KEYS, ATTN_F32);
     for (int64_t d = 16; d <= 256; d += 16) {

@@ -152,10 +152,10 @@ static void explains(void)
     // Explaining neither compiles nor makes a context.
     CHILD_CHECK(fake_state()->loads == 0 && fake_state()->retains == 0);
     desc = problem(3, 7);
-    desc.softcap = 2.0f;
+    desc.num_splits = 2;
     text = explained(&desc);
     CHILD_CHECK(strstr(text, "no kernel: backend: cuda, no kernel for it on Fake GPU 0 (sm_90): "
-                             "sm90_forward: softcap: 2") != NULL);
+                             "sm90_forward: num_splits: 2") != NULL);
     // AUTO is the CPU, GPU or not.
     desc = problem(3, 0);
     desc.backend = ATTN_BACKEND_AUTO;

@@ -92,10 +92,10 @@ static void test_legal(void **state)
 {
     (void)state;
     attn_desc_t desc = problem(5);
-    desc.softcap = 2.0f;
+    desc.num_splits = 2;
     const char *text = refusal(&desc, ATTN_FORWARD);
     assert_non_null(strstr(text, "backend: cuda, no kernel for it on any GPU of sm_90 (sm_90): "
-                                 "sm90_forward: softcap: 2, this kernel has none; "
+                                 "sm90_forward: num_splits: 2, it cuts no keys; "
                                  "sm90_backward: it is for the backward pass; fill: s_kv: 5"));
     desc = problem(0);
     assert_non_null(strstr(refusal(&desc, ATTN_BACKWARD), "it is for the forward pass"));
@@ -137,6 +137,19 @@ static void test_choice(void **state)
     }
 }
 
+// Names are symbols and cache entries: no two kernels may share the beginning of a cut one.
+static void test_longest_name(void **state)
+{
+    (void)state;
+    attn_kernel_config_t config = {.kind = ATTN_KERNEL_FORWARD};
+#define FILL_AXIS(field, name, letter) config.field = 300;
+    ATTN_KERNEL_AXES(FILL_AXIS)
+#undef FILL_AXIS
+    char name[ATTN_KERNEL_NAME_BYTES];
+    attn_kernel_config_name(&config, name);
+    assert_non_null(strstr(name, "_det300"));
+}
+
 // A row for one architecture, a dim, a mask or short queries is for no other; the first that fits
 // is taken.
 static void test_best(void **state)
@@ -173,7 +186,8 @@ static void test_best(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_arch),   cmocka_unit_test(test_name), cmocka_unit_test(test_legal),
+        cmocka_unit_test(test_arch),   cmocka_unit_test(test_longest_name),
+        cmocka_unit_test(test_name),   cmocka_unit_test(test_legal),
         cmocka_unit_test(test_choice), cmocka_unit_test(test_best),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

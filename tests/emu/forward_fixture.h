@@ -45,8 +45,9 @@ static attn_gpu_forward_params_t make_params(const struct forward_case *c,
 }
 
 // Launches; the outputs are filled with NaN before.
-static emu_status launch_forward(const struct forward_case *c, const struct forward_data *data,
-                                 emu_async async, uint32_t seed, struct emu_result *result)
+static inline emu_status launch_forward(const struct forward_case *c,
+                                        const struct forward_data *data, emu_async async,
+                                        uint32_t seed, struct emu_result *result)
 {
     attn_gpu_forward_params_t p = make_params(c, data);
     uint32_t counter = 0;
@@ -84,8 +85,8 @@ static emu_status launch_forward(const struct forward_case *c, const struct forw
     return emu_launch(&launch, result);
 }
 
-static void largest_errors(const struct forward_case *c, const struct forward_data *data,
-                           double *o_error, double *lse_error)
+static inline void largest_errors(const struct forward_case *c, const struct forward_data *data,
+                                  double *o_error, double *lse_error)
 {
     *o_error = *lse_error = 0.0;
     for (int64_t i = 0; i < data->q_rows * c->h_q * c->d_v; i++) {

@@ -7,13 +7,13 @@
 //   - NaN in sight: then the row is NaN, and this says in which columns.
 //
 // Rare, so it is short and slow: a key at a time, dims across the lanes. Differences of scores are
-// taken before they are scaled, which is exact where fp32 scores are.
+// taken before they are scaled, which is exact where fp32 scores are; modified scores
+// have no scale.
 #ifndef ATTN_DEVICE_CAREFUL_ROW_H
 #define ATTN_DEVICE_CAREFUL_ROW_H
 
-#include "../../shared/exp2.h"
-#include "../../shared/gpu_forward_params.h"
 #include "careful_dot.h"
+#include "score_options.h"
 
 // A row, its keys and the rows of the operands in memory.
 struct careful_row {
@@ -26,6 +26,7 @@ struct careful_row {
     int64_t key_end;
     float scale;
     float sink; // -inf: none
+    struct score_row score;
 };
 
 // Joins the sink: gives what o must be multiplied by, and lse.
@@ -55,7 +56,13 @@ DEVICE float careful_row_forward(const struct careful_row *row, int32_t d_qk, in
     }
     NO_UNROLL
     for (int64_t key = row->key_begin; key < row->key_end; key++) {
+        if (row_hides(&row->score, key)) {
+            continue;
+        }
         float product = warp_dot(row->q, row->k + key * row->k_stride, d_qk);
+        if (SCORES_ARE_MODIFIED) {
+            product = row_score(&row->score, key, product);
+        }
         float rescale = 1.0f;
         float weight = 0.0f; // of a score of -inf
         if (product != -INFINITY_F32) {
@@ -66,6 +73,9 @@ DEVICE float careful_row_forward(const struct careful_row *row, int32_t d_qk, in
             max = high;
         }
         sum = fma_f32(sum, rescale, weight);
+        if (row_drops(&row->score, key)) {
+            weight = 0.0f;
+        }
         UNROLL
         for (int i = 0; i < (D_V + 31) / 32; i++) {
             int32_t d = lane + 32 * i;
@@ -75,6 +85,9 @@ DEVICE float careful_row_forward(const struct careful_row *row, int32_t d_qk, in
     }
     float lse;
     float factor = careful_row_total(row, max, sum, &lse);
+    if (ATTN_CFG_DROPOUT) {
+        factor *= row->score.p->score.dropout_scale;
+    }
     UNROLL
     for (int i = 0; i < (D_V + 31) / 32; i++) {
         o[i] *= factor;

@@ -84,5 +84,6 @@ PTX uint32_t dynamic_smem(void)
 // The same value, which the compiler must then keep: it would rather work an address out anew at
 // every use, in loops too.
 PTX uint32_t kept_u32(uint32_t x) PTX_BODY(asm volatile("" : "+r"(x)); return x;);
+PTX uint64_t kept_u64(uint64_t x) PTX_BODY(asm volatile("" : "+l"(x)); return x;);
 
 #endif

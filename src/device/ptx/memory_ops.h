@@ -77,6 +77,11 @@ PTX uint32_t atom_shared_add_u32(uint32_t addr, uint32_t value)
              return old;);
 
 // ld.global, st.global
+PTX uint32_t ld_global_u8(const void *p) PTX_BODY(uint32_t r; asm volatile("ld.global.u8 %0, [%1];"
+                                                                           : "=r"(r)
+                                                                           : "l"(p)
+                                                                           : "memory");
+                                                  return r;);
 PTX uint32_t ld_global_u16(const void *p)
     PTX_BODY(uint16_t r; asm volatile("ld.global.u16 %0, [%1];"
                                       : "=h"(r)
@@ -102,6 +107,9 @@ PTX float ld_global_f32(const void *p) PTX_BODY(float r; asm volatile("ld.global
                                                 return r;);
 PTX void st_global_f32(void *p, float value)
     PTX_BODY(asm volatile("st.global.f32 [%0], %1;" ::"l"(p), "f"(value)
+                          : "memory"););
+PTX void st_global_v2_f32(void *p, float x, float y)
+    PTX_BODY(asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(p), "f"(x), "f"(y)
                           : "memory"););
 PTX void ld_global_v4_u32(uint32_t *r, const void *p)
     PTX_BODY(asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"

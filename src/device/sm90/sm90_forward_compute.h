@@ -6,6 +6,7 @@
 #include "../ptx/barrier.h"
 #include "../ptx/mbarrier.h"
 #include "sm90_forward_mma.h"
+#include "sm90_forward_score.h"
 #include "sm90_forward_softmax.h"
 #include "sm90_forward_store.h"
 #include "sm90_forward_tile.h"
@@ -41,40 +42,53 @@ DEVICE void pass_turn(uint32_t group)
 
 // S of the first block: nothing to overlap with yet.
 DEVICE void first_block(struct compute *c, float *s, uint32_t *weights, struct softmax *state,
-                        const struct row_limits *limits, int32_t block)
+                        const struct row_limits *limits, const struct score_rows *rows,
+                        int32_t block)
 {
+    struct score_block extra;
     mbarrier_wait(c->smem + SMEM_K_FULL + 8 * c->k_pipe.stage, c->k_pipe.phase); // load brought K
     issue_scores(s, c->q, c->k + c->k_pipe.stage * (K_BYTES / 16));
+    load_score_block(c->p, rows, block, &extra);
     wgmma_wait_group(0);
     pin_f32(s, BLOCK_N / 2);
     give_back(c->smem + SMEM_K_EMPTY + 8 * c->k_pipe.stage);
     pipe_advance(&c->k_pipe, STAGES);
+    modify_scores(c->p, rows, &extra, block, s);
     mask_scores(s, limits, block);
     softmax_first(s, state, c->scale_log2);
+    if (ATTN_CFG_DROPOUT) {
+        drop_weights(c->p, rows, block, s);
+    }
     pin_f32(s, BLOCK_N / 2);
     pack_weights(weights, s);
 }
 
 // S of `block` and O of the block before it run together; the softmax of S runs while O does.
 DEVICE void next_block(struct compute *c, float *s, float *o, uint32_t *weights,
-                       struct softmax *state, const struct row_limits *limits, int32_t block,
-                       int is_masked)
+                       struct softmax *state, const struct row_limits *limits,
+                       const struct score_rows *rows, int32_t block, int is_masked)
 {
+    struct score_block extra;
     mbarrier_wait(c->smem + SMEM_K_FULL + 8 * c->k_pipe.stage, c->k_pipe.phase); // load brought K
     take_turn(c->group);
     issue_scores(s, c->q, c->k + c->k_pipe.stage * (K_BYTES / 16));
     mbarrier_wait(c->smem + SMEM_V_FULL + 8 * c->v_pipe.stage, c->v_pipe.phase); // load brought V
     issue_output(o, weights, c->v + c->v_pipe.stage * (V_BYTES / 16));
     pass_turn(c->group);
+    load_score_block(c->p, rows, block, &extra);
     wgmma_wait_group(1); // S is done, O still runs
     pin_f32(s, BLOCK_N / 2);
     give_back(c->smem + SMEM_K_EMPTY + 8 * c->k_pipe.stage);
     pipe_advance(&c->k_pipe, STAGES);
+    modify_scores(c->p, rows, &extra, block, s);
     if (is_masked) {
         mask_scores(s, limits, block);
     }
     uint32_t rises = move_anchor(s, state, c->scale_log2);
     exponentiate(s, state, c->scale_log2);
+    if (ATTN_CFG_DROPOUT) {
+        drop_weights(c->p, rows, block, s);
+    }
     pin_f32(s, BLOCK_N / 2);
     wgmma_wait_group(0); // O is done: it and the weights may be changed
     pin_f32(o, D_V / 2);
@@ -129,27 +143,28 @@ DEVICE void compute_blocks(struct compute *c, float *o, struct softmax *state, u
     int32_t row0 = tile.row0 + (int32_t)c->group * WARPGROUP_M;
     struct block_range full = full_blocks(&shape, row0);
     struct row_limits limits = row_limits(&shape, row0 + row_of_thread());
+    struct score_rows rows = score_rows_of(c->p, &tile, &shape, row0 + row_of_thread());
     int32_t block = tile.block_end - 1;
 
     wait_q_full(c);
-    first_block(c, s, weights, state, &limits, block);
+    first_block(c, s, weights, state, &limits, &rows, block);
     block--;
     if (ATTN_CFG_MASK) {
         while (block >= tile.block_begin) {
             NO_UNROLL
             for (; block >= tile.block_begin && (block >= full.end || block < full.begin);
                  block--) {
-                next_block(c, s, o, weights, state, &limits, block, 1);
+                next_block(c, s, o, weights, state, &limits, &rows, block, 1);
             }
             NO_UNROLL
             for (; block >= tile.block_begin && block >= full.begin && block < full.end; block--) {
-                next_block(c, s, o, weights, state, &limits, block, 0);
+                next_block(c, s, o, weights, state, &limits, &rows, block, 0);
             }
         }
     } else {
         NO_UNROLL
         for (; block >= 0; block--) {
-            next_block(c, s, o, weights, state, &limits, block, 0);
+            next_block(c, s, o, weights, state, &limits, &rows, block, 0);
         }
     }
     if (ATTN_CFG_SEPARATE_O && thread_idx() % WARPGROUP_THREADS == 0) {
@@ -200,7 +215,7 @@ DEVICE void compute_tiles(const attn_gpu_forward_params_t *p, uint32_t smem_base
     c.q = swizzled_descriptor(smem + SMEM_QO + group * QO_GROUP_BYTES, 0);
     c.k = swizzled_descriptor(smem + SMEM_K, 0);
     c.v = swizzled_descriptor(smem + SMEM_V, KEYS_PANEL_BYTES);
-    c.scale_log2 = p->scale * ATTN_LOG2_E;
+    c.scale_log2 = SCORES_ARE_MODIFIED ? 1.0f : p->scale * ATTN_LOG2_E;
     if (group == WARPGROUPS - 1) {
         pass_turn(group);
     }

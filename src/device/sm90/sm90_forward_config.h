@@ -8,6 +8,8 @@
 //   ATTN_CFG_STAGES          buffers for K, and as many for V
 //   ATTN_CFG_MASK            bits: what may hide keys besides the end of the sequence
 //                            1: an upper limit that depends on the row, 2: a lower limit
+//   ATTN_CFG_O_BYTES         of an element of o: 2 as the inputs (if not defined), 4 fp32
+//   ATTN_CFG_ANY_SCALE, _SOFTCAP, _ALIBI, _BIAS, _BOOL_MASK, _DROPOUT   ../common/score_options.h
 //   ATTN_CFG_PING_PONG       1: the warpgroups take turns at the tensor core
 //   ATTN_CFG_SEPARATE_O      1: O has a buffer of its own, so that the next Q can come early
 //   ATTN_CFG_CTAS            per multiprocessor
@@ -16,6 +18,10 @@
 #define ATTN_SM90_FORWARD_CONFIG_H
 
 #include "sm90_operand.h"
+
+#ifndef ATTN_CFG_O_BYTES
+#define ATTN_CFG_O_BYTES 2
+#endif
 
 #define MASK_UPPER 1
 #define MASK_LOWER 2

@@ -15,6 +15,16 @@
 // Beyond this the rounding of the anchor, 2^-24 of it, may be felt in exp2.
 #define ANCHOR_TRUSTED 1048576.0f
 
+// Of o, in memory.
+enum { O_CHUNK = 16 / ATTN_CFG_O_BYTES }; // elements of 16 bytes
+
+DEVICE unsigned char *output_row(const attn_gpu_forward_params_t *p, int64_t b, int64_t row,
+                                 int64_t h)
+{
+    return (unsigned char *)p->o.data +
+           (b * p->o.stride_b + row * p->o.stride_s + h * p->o.stride_h) * ATTN_CFG_O_BYTES;
+}
+
 // What became of a thread's two rows.
 struct row_ends {
     float factor[2]; // O is multiplied by it
@@ -35,23 +45,31 @@ DEVICE float sink_of(const attn_gpu_forward_params_t *p, const struct tile *tile
 
 // in_use: rows of the sequence from this thread's first one on. A row behind them has been through
 // blocks without mask code: what it has is dropped here. An anchor that never moved belongs to a
-// row that sees nothing, or only scores below all floats.
-DEVICE void end_rows(const float *o, const struct softmax *state, float sink, int32_t in_use,
-                     struct row_ends *ends)
+// row that sees nothing, or only scores below all floats. Such a row is common where keys are
+// picked one by one: no weight at all says that every score was -inf.
+DEVICE void end_rows(const attn_gpu_forward_params_t *p, const float *o,
+                     const struct softmax *state, float sink, int32_t in_use, struct row_ends *ends)
 {
     UNROLL
     for (int r = 0; r < 2; r++) {
         float sum = quad_sum(state->sum[r]);
         float anchor = state->anchor[r];
         int is_used = 8 * r < in_use;
+        int is_empty = KEYS_ARE_PICKED && anchor == ANCHOR_NONE && sum == 0.0f;
         float sink_log2 = sink * ATTN_LOG2_E;
         float high = max_f32(anchor, sink_log2);
         float rescale = ex2_approx(anchor - high);
         sum = fma_f32(sum, rescale, ex2_approx(sink_log2 - high));
-        ends->factor[r] = is_used ? rescale * rcp_approx(sum) : 0.0f;
-        ends->lse[r] = is_used ? (high + lg2_approx(sum)) * ATTN_LN_2 : -INFINITY_F32;
-        ends->is_careful[r] = !(quad_sum(not_finite(o, D_V / 2, r)) == 0.0f) ||
-                              !(anchor <= ANCHOR_TRUSTED && anchor >= -ANCHOR_TRUSTED);
+        ends->factor[r] = is_used && !is_empty ? rescale * rcp_approx(sum) : 0.0f;
+        ends->lse[r] = !is_used   ? -INFINITY_F32
+                       : is_empty ? sink
+                                  : (high + lg2_approx(sum)) * ATTN_LN_2;
+        ends->is_careful[r] =
+            !(quad_sum(not_finite(o, D_V / 2, r)) == 0.0f) ||
+            !((anchor <= ANCHOR_TRUSTED && anchor >= -ANCHOR_TRUSTED) || is_empty);
+        if (ATTN_CFG_DROPOUT) {
+            ends->factor[r] *= p->score.dropout_scale;
+        }
     }
 }
 
@@ -110,14 +128,23 @@ DEVICE void redo_rows(const attn_gpu_forward_params_t *p, uint32_t staging, uint
             careful_row.v_stride = p->v.stride_s;
             careful_row.key_begin = keys.begin;
             careful_row.key_end = is_used ? keys.end : keys.begin;
-            careful_row.scale = p->scale;
+            careful_row.scale = SCORES_ARE_MODIFIED ? 1.0f : p->scale;
             careful_row.sink = is_used ? sink : -INFINITY_F32;
+            careful_row.score.p = p;
+            careful_row.score.b = tile->b;
+            careful_row.score.h = tile->h;
+            careful_row.score.i = i;
+            careful_row.score.position = i + shape.offset;
             float o[(D_V + 31) / 32];
             float lse = careful_row_forward(&careful_row, p->d_qk, p->d_v, o);
             UNROLL
             for (uint32_t n = 0; n < (D_V + 31) / 32; n++) {
                 uint32_t column = lane + 32 * n;
-                if (column < D_V) {
+                if (ATTN_CFG_O_BYTES == 4 && column < (uint32_t)p->d_v) {
+                    st_global_f32(output_row(p, b_q, tile->q_start + i, tile->h) + 4 * column,
+                                  o[n]);
+                }
+                if (ATTN_CFG_O_BYTES == 2 && column < D_V) {
                     st_shared_u16(panel_address(staging, ROWS_PANEL_BYTES, row, column),
                                   PACK_X2(o[n], 0.0f) & 0xffff);
                 }
@@ -129,9 +156,27 @@ DEVICE void redo_rows(const attn_gpu_forward_params_t *p, uint32_t staging, uint
     }
 }
 
-DEVICE uint16_t *output_row(const attn_gpu_forward_params_t *p, int64_t b, int64_t row, int64_t h)
+// An fp32 O straight from the registers: four lanes write 32 bytes of a row.
+DEVICE void store_fragments(const attn_gpu_forward_params_t *p, const struct tile *tile,
+                            int32_t row0, const float *o, const struct row_ends *ends)
 {
-    return (uint16_t *)p->o.data + b * p->o.stride_b + row * p->o.stride_s + h * p->o.stride_h;
+    int32_t column = (int32_t)(thread_idx() % 4 * 2);
+    UNROLL
+    for (int r = 0; r < 2; r++) {
+        int32_t row = row0 + 8 * r;
+        if (row >= tile->rows || ends->is_careful[r]) {
+            continue;
+        }
+        unsigned char *out =
+            output_row(p, p->lengths.cu_seqlens_q ? 0 : tile->b, tile->q_start + row, tile->h);
+        UNROLL
+        for (int n = 0; n < D_V / 8; n++) {
+            if (column + 8 * n < p->d_v) {
+                st_global_v2_f32(out + 4 * (column + 8 * n), o[4 * n + 2 * r] * ends->factor[r],
+                                 o[4 * n + 2 * r + 1] * ends->factor[r]);
+            }
+        }
+    }
 }
 
 DEVICE void store_tile(const attn_gpu_forward_params_t *p, uint32_t staging, uint32_t group,
@@ -145,15 +190,19 @@ DEVICE void store_tile(const attn_gpu_forward_params_t *p, uint32_t staging, uin
     float sink = sink_of(p, &tile);
     struct row_ends ends;
     if (tile.block_begin < tile.block_end) {
-        end_rows(o, state, sink, tile.len_q - row, &ends);
+        end_rows(p, o, state, sink, tile.len_q - row, &ends);
     } else {
         end_empty_rows(sink, tile.len_q - row, &ends);
     }
-    if (is_first) {
-        bulk_wait_group_read(0); // the last tile's store has read the staging buffer
+    if (ATTN_CFG_O_BYTES == 4) {
+        store_fragments(p, &tile, row, o, &ends);
+    } else {
+        if (is_first) {
+            bulk_wait_group_read(0); // the last tile's store has read the staging buffer
+        }
+        barrier_sync(BARRIER_GROUP + group, WARPGROUP_THREADS);
+        stage_rows(staging, ROWS_PANEL_BYTES, thread_idx() / 32 % 4 * 16, o, D_V, ends.factor);
     }
-    barrier_sync(BARRIER_GROUP + group, WARPGROUP_THREADS);
-    stage_rows(staging, ROWS_PANEL_BYTES, thread_idx() / 32 % 4 * 16, o, D_V, ends.factor);
     UNROLL
     for (int r = 0; r < 2; r++) {
         if (thread_idx() % 4 == 0 && !ends.is_careful[r]) {
@@ -164,13 +213,16 @@ DEVICE void store_tile(const attn_gpu_forward_params_t *p, uint32_t staging, uin
         warp_sync(); // what was staged, before what goes over it
         redo_rows(p, staging, group, &tile, sink, &ends);
     }
+    if (ATTN_CFG_O_BYTES == 4) {
+        return;
+    }
     fence_proxy_async(); // staging before the TMA store
     barrier_sync(BARRIER_GROUP + group, WARPGROUP_THREADS);
     if (p->lengths.cu_seqlens_q && row0 + WARPGROUP_M > tile.rows) {
         // A TMA store would write past the end of a packed sequence, into the next one.
-        copy_rows_out(output_row(p, 0, tile.q_start + row0, tile.h), p->o.stride_s, staging,
-                      ROWS_PANEL_BYTES, tile.rows - row0, p->d_v, thread_idx() % WARPGROUP_THREADS,
-                      WARPGROUP_THREADS);
+        copy_rows_out((uint16_t *)output_row(p, 0, tile.q_start + row0, tile.h), p->o.stride_s,
+                      staging, ROWS_PANEL_BYTES, tile.rows - row0, p->d_v,
+                      thread_idx() % WARPGROUP_THREADS, WARPGROUP_THREADS);
         barrier_sync(BARRIER_GROUP + group, WARPGROUP_THREADS); // read before it is staged again
     } else if (is_first) {
         UNROLL
@@ -187,13 +239,13 @@ DEVICE void store_padding(const attn_gpu_forward_params_t *p, uint32_t thread, u
 {
     int32_t first = length_at(p->lengths.cu_seqlens_q, p->lengths.batch, p->lengths.total_q);
     const uint32_t zeros[4] = {0, 0, 0, 0};
-    int32_t chunks = p->d_v / 8;
+    int32_t chunks = p->d_v / O_CHUNK;
     int64_t count = (int64_t)(p->lengths.total_q - first) * p->heads_q * chunks;
     for (int64_t i = (int64_t)block_idx_x() * threads + thread; i < count;
          i += (int64_t)grid_dim_x() * threads) {
         int64_t row = first + i / chunks / p->heads_q;
         int64_t h = i / chunks % p->heads_q;
-        st_global_v4_u32(output_row(p, 0, row, h) + i % chunks * 8, zeros);
+        st_global_v4_u32(output_row(p, 0, row, h) + i % chunks * 16, zeros);
         if (p->lse && i % chunks == 0) {
             st_global_f32(p->lse + h * p->lse_stride_h + row * p->lse_stride_s, -INFINITY_F32);
         }

@@ -1,0 +1,292 @@
+// The Hopper forward kernel with options of the scores on the emulator against fp64. The build
+// compiles it for sets of them; a problem has what its kernel has.
+#include <stdio.h>
+
+#include "../../src/device/sm90/sm90_forward.c"
+
+#include "forward_fixture.h"
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#define TOLERANCE (ATTN_CFG_BF16 ? 4.0 / 128.0 : 4.0 / 1024.0)
+#define LSE_TOLERANCE 1e-4
+
+enum { B = 2, H_Q = 4, H_KV = 2, S_MAX = 200, DROPOUT_THRESHOLD = 16384 };
+
+struct options {
+    float scale;
+    float cap;
+    float slopes[B * H_Q];
+    unsigned char *mask; // (B, H_Q, s_q, s_kv), row after row of `pitch`
+    void *bias;          // the same, one for all b
+    int64_t pitch;
+    uint64_t dropout[2];
+    float *o32;
+};
+
+static uint32_t draw(uint32_t *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+static double bias_at(const struct options *x, const struct forward_case *c, int32_t h, int64_t i,
+                      int64_t j)
+{
+    int64_t at = (h * c->s_q + i) * x->pitch + j;
+    if (ATTN_CFG_BIAS == 1) {
+        return (double)((const float *)x->bias)[at];
+    }
+    return (double)bias_of_bits(((const uint16_t *)x->bias)[at]);
+}
+
+static void set_bias(const struct options *x, int64_t at, float value)
+{
+    if (ATTN_CFG_BIAS == 1) {
+        ((float *)x->bias)[at] = value;
+    } else {
+        uint32_t bits = ATTN_CFG_BIAS == 2 ? pack_f16x2(value, 0.0f) : pack_bf16x2(value, 0.0f);
+        ((uint16_t *)x->bias)[at] = (uint16_t)bits;
+    }
+}
+
+// A tenth of the keys is hidden by each of the two; row 5 of every head sees nothing at all, row 9
+// nothing in the last blocks. Behind the keys lies NaN, and so it does in hidden elements.
+static struct options make_options(const struct forward_case *c, bool is_odd)
+{
+    uint32_t state = 5;
+    struct options x = {.scale = ATTN_CFG_ANY_SCALE ? -0.2f : 0.3f,
+                        .cap = 3.0f,
+                        .pitch = is_odd ? c->s_kv | 1 : c->s_kv + c->s_kv % 2,
+                        .dropout = {0x123456789abcdefull, 0x1000000000000003ull}};
+    int64_t rows = (int64_t)B * H_Q * c->s_q;
+    x.mask = malloc((size_t)(rows * x.pitch));
+    x.bias = malloc((size_t)(rows * x.pitch) * BIAS_BYTES);
+    x.o32 = malloc((size_t)(rows * c->d_v) * sizeof *x.o32);
+    for (int64_t n = 0; n < rows * x.pitch; n++) {
+        int64_t row = n / x.pitch % c->s_q;
+        int64_t j = n % x.pitch;
+        bool is_hidden =
+            draw(&state) % 10 == 0 || row == 5 || (row == 9 && j > 60) || j + 1 == c->nan_key;
+        x.mask[n] = j >= c->s_kv || !is_hidden ? (unsigned char)(1 + n % 255) : 0;
+        float value = (float)(draw(&state) % 2048) / 512.0f - 2.0f;
+        bool is_minus_infinity = !ATTN_CFG_BOOL_MASK && is_hidden;
+        set_bias(&x, n, j >= c->s_kv ? NAN : is_minus_infinity ? -INFINITY : value);
+    }
+    for (int32_t n = 0; n < B * H_Q; n++) {
+        x.slopes[n] = 0.02f * (float)n;
+    }
+    return x;
+}
+
+static double score_at(const struct forward_case *c, const struct options *x, int32_t b, int32_t h,
+                       int64_t i, int64_t j, double product)
+{
+    double score = product * (double)x->scale;
+    if (ATTN_CFG_SOFTCAP) {
+        score = (double)x->cap * tanh(score / (double)x->cap);
+    }
+    if (ATTN_CFG_BIAS) {
+        score += bias_at(x, c, h, i, j);
+    }
+    if (ATTN_CFG_ALIBI) {
+        double distance = (double)(i + c->s_kv - c->s_q - j);
+        score -= (double)x->slopes[b * H_Q + h] * fabs(distance);
+    }
+    if (ATTN_CFG_BOOL_MASK && !x->mask[((b * H_Q + h) * c->s_q + i) * x->pitch + j]) {
+        score = -INFINITY;
+    }
+    return score;
+}
+
+// o of a row, and its lse.
+static double option_row(const struct forward_case *c, const struct forward_data *data,
+                         const struct options *x, int32_t b, int32_t h, int64_t i, double *o)
+{
+    double scores[S_MAX];
+    double max = -INFINITY;
+    double sum = 0.0;
+    int64_t h_kv = h / (H_Q / H_KV);
+    for (int64_t j = 0; j < c->s_kv; j++) {
+        double dot = 0.0;
+        for (int32_t d = 0; d < c->d_qk; d++) {
+            dot += data->q64[((b * c->s_q + i) * H_Q + h) * c->d_qk + d] *
+                   data->k64[((b * c->s_kv + j) * H_KV + h_kv) * c->d_qk + d];
+        }
+        scores[j] = sees(c, b, i, j) ? score_at(c, x, b, h, i, j, dot) : -INFINITY;
+        max = fmax(max, scores[j]);
+    }
+    memset(o, 0, (size_t)c->d_v * sizeof *o);
+    for (int64_t j = 0; j < c->s_kv && max > -INFINITY; j++) {
+        double weight = exp(scores[j] - max);
+        sum += weight;
+        if (ATTN_CFG_DROPOUT) {
+            weight *= attn_dropout_keep(x->dropout[0], x->dropout[1], b * H_Q + h, i, j,
+                                        DROPOUT_THRESHOLD)
+                          ? (double)attn_dropout_scale(DROPOUT_THRESHOLD)
+                          : 0.0;
+        }
+        for (int32_t d = 0; d < c->d_v && scores[j] > -INFINITY; d++) {
+            o[d] += weight * data->v64[((b * c->s_kv + j) * H_KV + h_kv) * c->d_v + d];
+        }
+    }
+    for (int32_t d = 0; d < c->d_v && sum > 0.0; d++) {
+        o[d] /= sum;
+    }
+    return max + log(sum);
+}
+
+static attn_gpu_score_tensor_t tensor_of(const struct forward_case *c, const struct options *x,
+                                         const void *data, bool has_b)
+{
+    return (attn_gpu_score_tensor_t){.data = data,
+                                     .stride_b = has_b ? H_Q * c->s_q * x->pitch : 0,
+                                     .stride_h = c->s_q * x->pitch,
+                                     .stride_q = x->pitch,
+                                     .stride_k = 1,
+                                     .is_paired = x->pitch % 2 == 0};
+}
+
+static void run(const struct forward_case *c, const struct forward_data *data,
+                const struct options *x, emu_async async)
+{
+    attn_gpu_forward_params_t p = make_params(c, data);
+    size_t rows = (size_t)B * H_Q * (size_t)c->s_q;
+    size_t o_bytes = rows * (size_t)c->d_v * ATTN_CFG_O_BYTES;
+    void *o = ATTN_CFG_O_BYTES == 4 ? (void *)x->o32 : (void *)data->o;
+    p.o.data = o;
+    p.scale = x->scale;
+    p.score = (attn_gpu_score_t){.cap = x->cap,
+                                 .cap_inner = x->scale / x->cap,
+                                 .alibi_slopes = x->slopes,
+                                 .alibi_stride_b = H_Q,
+                                 .bias = tensor_of(c, x, x->bias, false),
+                                 .mask = tensor_of(c, x, x->mask, true),
+                                 .dropout_state = x->dropout,
+                                 .dropout_threshold = DROPOUT_THRESHOLD,
+                                 .dropout_scale = attn_dropout_scale(DROPOUT_THRESHOLD)};
+    memset(o, 0xff, o_bytes);
+    const struct emu_buffer buffers[] = {
+        {"q", data->q, rows * (size_t)c->d_qk * 2, 0},
+        {"k", data->k, (size_t)(B * H_KV * c->s_kv * c->d_qk) * 2, 0},
+        {"v", data->v, (size_t)(B * H_KV * c->s_kv * c->d_v) * 2, 0},
+        {"o", o, o_bytes, 1},
+        {"lse", data->lse, rows * sizeof(float), 1},
+        {"slopes", (void *)(uintptr_t)x->slopes, sizeof x->slopes, 0},
+        {"bias", x->bias, (size_t)(H_Q * c->s_q * x->pitch) * BIAS_BYTES, 0},
+        {"mask", x->mask, rows * (size_t)x->pitch, 0},
+        {"dropout", (void *)(uintptr_t)x->dropout, sizeof x->dropout, 0}};
+    const struct emu_launch launch = {.name = "sm90_forward",
+                                      .entry = forward_entry,
+                                      .params = &p,
+                                      .grid = {2, 1, 1},
+                                      .threads = FORWARD_THREADS,
+                                      .smem_bytes = FORWARD_SMEM_BYTES,
+                                      .resident = 2,
+                                      .buffers = buffers,
+                                      .buffer_count = sizeof buffers / sizeof buffers[0],
+                                      .async = async,
+                                      .check = EMU_CHECK_STRICT,
+                                      .seed = 3};
+    struct emu_result result;
+    if (emu_launch(&launch, &result) != EMU_OK) {
+        fail_msg("%s", result.text);
+    }
+}
+
+static double output_at(const struct forward_data *data, const struct options *x, int64_t at)
+{
+    return ATTN_CFG_O_BYTES == 4 ? (double)x->o32[at] : (double)F32_OF_ELEMENT(data->o[at]);
+}
+
+static void compare(const struct forward_case *c, const struct forward_data *data,
+                    const struct options *x)
+{
+    double o[256];
+    for (int32_t b = 0; b < B; b++) {
+        for (int32_t h = 0; h < H_Q; h++) {
+            for (int64_t i = 0; i < c->s_q; i++) {
+                double lse = option_row(c, data, x, b, h, i, o);
+                double got = (double)data->lse[h * data->q_rows + b * c->s_q + i];
+                if (!(difference(got, lse) <= LSE_TOLERANCE)) {
+                    fail_msg("lse[%d][%d][%d] is %g, expected %g", b, h, (int)i, got, lse);
+                }
+                for (int32_t d = 0; d < c->d_v; d++) {
+                    double value = output_at(data, x, ((b * c->s_q + i) * H_Q + h) * c->d_v + d);
+                    if (!(difference(value, o[d]) <= TOLERANCE)) {
+                        fail_msg("o[%d][%d][%d][%d] is %g, expected %g", b, (int)i, h, d, value,
+                                 o[d]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+static void check(struct forward_case given, bool is_odd)
+{
+    struct forward_case c = whole_case(given);
+    struct forward_data data = make_data(&c);
+    struct options x = make_options(&c, is_odd);
+    run(&c, &data, &x, EMU_RANDOM);
+    compare(&c, &data, &x);
+    free(x.mask);
+    free(x.bias);
+    free(x.o32);
+    free_data(&data);
+}
+
+static void test_full(void **state)
+{
+    (void)state;
+    check((struct forward_case){.b = B, .h_q = H_Q, .h_kv = H_KV, .s_q = 70, .s_kv = 150}, false);
+}
+
+// Rows of bias and mask that begin at odd elements; the keys end in the middle of a pair.
+static void test_odd(void **state)
+{
+    (void)state;
+    check((struct forward_case){.b = B, .h_q = H_Q, .h_kv = H_KV, .s_q = 33, .s_kv = 77}, true);
+    check((struct forward_case){.b = B, .h_q = H_Q, .h_kv = H_KV, .s_q = 33, .s_kv = 77}, false);
+}
+
+#if ATTN_CFG_MASK & MASK_UPPER
+static void test_causal(void **state)
+{
+    (void)state;
+    check((struct forward_case){.b = B,
+                                .h_q = H_Q,
+                                .h_kv = H_KV,
+                                .s_q = 150,
+                                .s_kv = 130,
+                                .has_windows = true,
+                                .window_left = -1},
+          false);
+}
+#endif
+
+// A NaN in V: rows are computed again by the careful path, options and all. Where keys are picked,
+// no row sees it.
+static void test_careful(void **state)
+{
+    (void)state;
+    check(
+        (struct forward_case){
+            .b = B, .h_q = H_Q, .h_kv = H_KV, .s_q = 20, .s_kv = 90, .nan_key = 31},
+        false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_full),
+        cmocka_unit_test(test_odd),
+#if ATTN_CFG_MASK & MASK_UPPER
+        cmocka_unit_test(test_causal),
+#endif
+        cmocka_unit_test(test_careful),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
