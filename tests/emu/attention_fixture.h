@@ -4,6 +4,7 @@
 #define EMU_ATTENTION_FIXTURE_H
 
 #include "emu.h"
+#include "random_input.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,12 +42,7 @@ static uint16_t *fixture_random(int64_t count, uint32_t *state)
 {
     uint16_t *x = aligned_alloc(128, ((size_t)count * sizeof *x + 127) / 128 * 128);
     for (int64_t i = 0; x && i < count; i++) {
-        float sum = 0.0f;
-        for (int j = 0; j < 4; j++) {
-            *state = *state * 1664525u + 1013904223u;
-            sum += (float)(*state >> 8) / 8388608.0f - 1.0f;
-        }
-        x[i] = (uint16_t)pack_bf16x2(sum, 0.0f);
+        x[i] = (uint16_t)pack_bf16x2(random_bell(state), 0.0f);
     }
     return x;
 }

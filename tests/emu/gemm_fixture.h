@@ -5,6 +5,7 @@
 
 #include "../../src/device/ptx/math_ops.h"
 #include "emu.h"
+#include "random_input.h"
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -40,8 +41,7 @@ static uint16_t *gemm_random(int64_t count, uint32_t *state)
 {
     uint16_t *x = gemm_aligned((size_t)count * sizeof *x);
     for (int64_t i = 0; i < count; i++) {
-        *state = *state * 1664525u + 1013904223u;
-        x[i] = (uint16_t)pack_bf16x2((float)(*state >> 8) / 2097152.0f - 4.0f, 0.0f);
+        x[i] = (uint16_t)pack_bf16x2(4.0f * random_uniform(state), 0.0f);
     }
     return x;
 }

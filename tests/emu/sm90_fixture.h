@@ -4,6 +4,7 @@
 #define EMU_SM90_FIXTURE_H
 
 #include "emu.h"
+#include "random_input.h"
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -68,12 +69,7 @@ static uint16_t *random_elements(int64_t count, uint32_t *state, float amplitude
 {
     uint16_t *x = aligned_alloc(128, ((size_t)count * sizeof *x + 255) / 128 * 128);
     for (int64_t i = 0; x && i < count; i++) {
-        float sum = 0.0f;
-        for (int j = 0; j < 4; j++) {
-            *state = *state * 1664525u + 1013904223u;
-            sum += (float)(*state >> 8) / 8388608.0f - 1.0f;
-        }
-        x[i] = to_element(sum * amplitude);
+        x[i] = to_element(random_bell(state) * amplitude);
     }
     return x;
 }

@@ -6,6 +6,7 @@
 
 #include "../../emu/emu_report.h"
 #include "../../src/device/ptx/math_ops.h"
+#include "random_input.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -41,8 +42,7 @@ static uint16_t *random_sixteenths(int64_t count, uint32_t *state)
     uint16_t *x = aligned_alloc(16, ((size_t)count * sizeof *x + 15) / 16 * 16);
     assert_non_null(x);
     for (int64_t i = 0; i < count; i++) {
-        *state = *state * 1664525u + 1013904223u;
-        x[i] = (uint16_t)pack_bf16x2((float)(*state >> 24) / 16.0f - 8.0f, 0.0f);
+        x[i] = (uint16_t)pack_bf16x2((float)(random_word(state) >> 24) / 16.0f - 8.0f, 0.0f);
     }
     return x;
 }

@@ -1,6 +1,7 @@
 // mma.sync: where the fragments are, by the formulas of the PTX ISA ("Matrix Fragments for
 // mma.m16n8k16", "... mma.m16n8k32"), which count elements and not registers as the emulator does;
 // what it computes, in every type; fragments loaded by ldmatrix; misuse.
+#include "random_input.h"
 #include "small_kernel.h"
 
 #include "../../emu/state.h"
@@ -65,8 +66,7 @@ static void kernel_mma(const void *params)
 static uint32_t random_bits(const struct form *f, decode_function decode, uint32_t *state)
 {
     for (;;) {
-        *state = *state * 1664525u + 1013904223u;
-        uint32_t bits = *state >> 16 & (f->k == 16 ? 0xffff : 0xff);
+        uint32_t bits = random_word(state) >> 16 & (f->k == 16 ? 0xffff : 0xff);
         float x = fabsf(decode(bits));
         if (x >= 0.25f && x <= 4.0f) {
             return bits;
