@@ -71,25 +71,28 @@ static void for_each_probe(void (*visit)(const struct probe *probe))
 
 // ---- a probe
 
+// How the outputs agreed, and which section of the PTX ISA to look into where they did not.
 static void print_row(const struct probe *probe, const struct agreement_found *found)
 {
     static const char *const units[] = {"", "", " ulp"};
-    printf("%-36s %10" PRIu64 "  ", probe->name, found->elements);
+    char text[512];
     if (found->differing > 0) {
-        printf("%" PRIu64 " DIFFER; %s\n", found->differing, found->first);
+        snprintf(text, sizeof text, "%" PRIu64 " DIFFER; %s", found->differing, found->first);
     } else if (found->bound == 0.0) {
-        printf("bits equal\n");
+        snprintf(text, sizeof text, "bits equal");
     } else {
-        printf("at most %.3g%s apart, bound %.3g\n", found->largest, units[found->agreement],
-               found->bound);
+        snprintf(text, sizeof text, "at most %.3g%s apart, bound %.3g", found->largest,
+                 units[found->agreement], found->bound);
     }
+    printf("%-36s %10" PRIu64 "  %-40s  %s\n", probe->name, found->elements, text,
+           probe->kernel->section);
 }
 
 static void run_probe(const struct probe *probe)
 {
     if (!options.emu_only && !gpu_has(probe)) {
-        printf("%-36s %10s  not yet shown: it needs sm_%d\n", probe->name, "-",
-               (int)probe_first_compute(probe->kernel->gpus));
+        printf("%-36s %10s  not yet shown: it needs sm_%-10d  %s\n", probe->name, "-",
+               (int)probe_first_compute(probe->kernel->gpus), probe->kernel->section);
         totals.not_shown++;
         return;
     }
