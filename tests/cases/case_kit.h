@@ -36,6 +36,9 @@ typedef void (*case_check_fn)(const problem_t *problem, const results_t *results
 void case_run_everywhere(const problem_t *problem, case_check_fn check);
 // One run on the best instruction set. The caller destroys the results.
 results_t case_run(const problem_t *problem);
+// One run on the best instruction set, also where the tests are to use the GPU: to be compared with
+// what a test runs by hand.
+results_t case_run_on_cpu(const problem_t *problem);
 // One run on the best instruction set with another descriptor over the same data (same operands).
 results_t case_run_as(const problem_t *problem, const attn_desc_t *desc);
 
@@ -67,8 +70,13 @@ void case_lse_is(const results_t *results, int64_t b, int64_t h, int64_t s, doub
 // o exactly 0, lse -inf, and dq exactly 0 if there is one.
 void case_row_is_empty(const results_t *results, int64_t b, int64_t s, int64_t h);
 void case_same_bits(const operand_t *x, const operand_t *y);
-// Of two runs on a GPU, or of two on the CPU.
+// Whether both ran on a GPU, or both on the CPU; where the GPU has a kernel for one of them only,
+// there is nothing to compare.
+bool case_is_comparable(const results_t *x, const results_t *y);
+// Of what is comparable.
 void case_same_result_bits(const results_t *x, const results_t *y);
+// The same bits on the CPU. A GPU computes the rows that see a NaN in a tile in another order.
+void case_same_results(const results_t *x, const results_t *y);
 // Largest |x - y| over all elements; NaN if one is NaN where the other is not.
 double case_distance(const operand_t *x, const operand_t *y);
 

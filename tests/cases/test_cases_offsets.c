@@ -72,7 +72,7 @@ static void wide_same_bits(const wide_run_t *run, int place, const attn_tensor_t
 static void check_wide(problem_t *p, wide_dim_t dim, int64_t stride, int64_t count)
 {
     const attn_desc_t *dense = &p->full;
-    results_t expected = case_run(p);
+    results_t expected = case_run_on_cpu(p);
     wide_run_t run = {.desc = *dense};
     attn_desc_t *desc = &run.desc;
     run.bytes = (size_t)((count - 1) * stride + (WIDE_TENSORS + 1) * WIDE_GAP) * 4;
@@ -236,7 +236,7 @@ static void c064_attention_over_such_a_cache(void **state)
     desc.has_kv_batch_idx = 1;
     desc.kv_batch = 5;
     problem_t *p = problem_create(&desc, OPTIONS(.seed = 64, .kv_batch_idx = index));
-    results_t expected = case_run(p);
+    results_t expected = case_run_on_cpu(p);
     for (int64_t b = 0; b < 5; b++) {
         const size_t entry_bytes = 40 * 2 * 32 * 2;
         memcpy(cache + b * GIGA, p->k.buffer.data + (size_t)b * entry_bytes, entry_bytes);
@@ -266,7 +266,7 @@ static void check_far_pages(int64_t page_size, int64_t heads_kv, int64_t d_qk, i
     desc.d_v = d_v;
     case_page_kv(&desc, page_size);
     problem_t *p = problem_create(&desc, OPTIONS(.seed = 83));
-    results_t expected = case_run(p);
+    results_t expected = case_run_on_cpu(p);
     int64_t most = 0;
     for (int64_t n = 0; n < count; n++) {
         most = ids[n] > most ? ids[n] : most;
@@ -293,7 +293,7 @@ static void check_far_pages(int64_t page_size, int64_t heads_kv, int64_t d_qk, i
     for (int64_t n = 0; n < COUNT_OF(splits); n++) {
         desc.num_splits = p->desc.num_splits = splits[n];
         results_destroy(&expected);
-        expected = case_run(p);
+        expected = case_run_on_cpu(p);
         results_t r = results_create(p, &p->full);
         attn_forward_args_t args = problem_forward_args(p, &r);
         args.k = k;
@@ -338,7 +338,7 @@ static void c085_mask_rows_beyond_32_bits(void **state)
     attn_desc_t desc = case_desc(ATTN_BF16, 1, s, s, 2, 2, 64);
     desc.causal = 1;
     problem_t *p = problem_create(&desc, OPTIONS(.seed = 85, .backward = true));
-    results_t expected = case_run(p);
+    results_t expected = case_run_on_cpu(p);
     for (int64_t h = 0; h < 2; h++) {
         for (int64_t i = 0; i < s; i++) {
             for (int64_t j = 0; j <= i; j++) {
@@ -381,7 +381,7 @@ static void c085_bias_and_its_gradient_beyond_32_bits(void **state)
                                      .stride_k = 1};
     desc.dbias = desc.bias;
     problem_t *p = problem_create(&desc, OPTIONS(.seed = 86, .backward = true));
-    results_t expected = case_run(p);
+    results_t expected = case_run_on_cpu(p);
     const size_t bytes = (size_t)(2 * stride_h + S * stride_q + 2 * S) * 4;
     float *bias = sparse_create(bytes);
     float *dbias = bias + S; // between the rows of the bias

@@ -163,6 +163,8 @@ static void check_padding(int causal, bool is_nan)
         }
     }
     results_t r = case_run(padded);
+    // A GPU computes rows beside a NaN in another order.
+    const double tolerance = r.backend == ATTN_BACKEND_CUDA ? 0.02 : 0.0;
     for (int64_t b = 0; b < 3; b++) {
         for (int64_t i = 0; i < C025_CU[b + 1] - C025_CU[b]; i++) {
             const int64_t row = C025_CU[b] + i;
@@ -172,8 +174,9 @@ static void check_padding(int causal, bool is_nan)
             for (int n = 0; n < 4; n++) {
                 for (int64_t h = 0; h < 2; h++) {
                     const int64_t real_row = C025_PACKED_CU[b] + (is_real ? i : 0);
-                    assert_true(operand_get(got[n], 0, row, h, 5) ==
-                                (is_real ? operand_get(want[n], 0, real_row, h, 5) : 0.0));
+                    const double wanted = is_real ? operand_get(want[n], 0, real_row, h, 5) : 0.0;
+                    const double difference = operand_get(got[n], 0, row, h, 5) - wanted;
+                    assert_true(fabs(difference) <= (is_real ? tolerance : 0.0));
                 }
             }
         }
