@@ -7,8 +7,8 @@
 //   - NaN in sight: then the row is NaN, and this says in which columns.
 //
 // Rare, so it is short and slow: a key at a time, dims across the lanes. Differences of scores are
-// taken before they are scaled, which is exact where fp32 scores are; modified scores
-// have no scale.
+// taken before they are scaled, which is exact where fp32 scores are; modified scores have no
+// scale.
 #ifndef ATTN_DEVICE_CAREFUL_ROW_H
 #define ATTN_DEVICE_CAREFUL_ROW_H
 

@@ -108,7 +108,7 @@ DEVICE int tile_publish_next(const kernel_params_t *p, struct tile_cursor *curso
     for (;;) {
         tile_advance(&p->tiles, cursor);
         if (cursor->number >= p->tiles.count) {
-            publish(slot + 16, -1, 0, 0, 0);
+            publish_end(slot);
             return 0;
         }
         // In order of keys: below an upper limit the first ones are seen by the most rows.
@@ -129,17 +129,6 @@ DEVICE int tile_publish_next(const kernel_params_t *p, struct tile_cursor *curso
     publish(slot + 32, s.q_start, s.len_q, begin, end);
     st_shared_u32(slot + 48, (uint32_t)first_block_of(p, b, s.q_start));
     return 1;
-}
-
-// Only this is written at the end of the list.
-DEVICE int tile_is_end(uint32_t slot)
-{
-    return (int32_t)ld_shared_u32(slot + 16) < 0;
-}
-
-DEVICE int tile_has_blocks(uint32_t slot)
-{
-    return ld_shared_u32(slot + 40) != ld_shared_u32(slot + 44);
 }
 
 DEVICE void tile_read(uint32_t slot, struct tile *tile)

@@ -88,7 +88,7 @@ DEVICE int tile_publish_next(const attn_gpu_forward_params_t *p, struct tile_cur
     for (;;) {
         tile_advance(&p->tiles, cursor);
         if (cursor->number >= p->tiles.count) {
-            publish(slot + 16, -1, 0, 0, 0);
+            publish_end(slot);
             return 0;
         }
         tile_of_number(p, cursor->number, &tile);
@@ -102,17 +102,6 @@ DEVICE int tile_publish_next(const attn_gpu_forward_params_t *p, struct tile_cur
     tile_blocks(p, &tile);
     publish(slot + 32, tile.len_kv, tile.leftpad, tile.block_begin, tile.block_end);
     return 1;
-}
-
-// Only this is written at the end of the list.
-DEVICE int tile_is_end(uint32_t slot)
-{
-    return (int32_t)ld_shared_u32(slot + 16) < 0;
-}
-
-DEVICE int tile_has_blocks(uint32_t slot)
-{
-    return ld_shared_u32(slot + 40) != ld_shared_u32(slot + 44);
 }
 
 DEVICE void tile_read(uint32_t slot, struct tile *tile)

@@ -59,4 +59,22 @@ DEVICE void publish(uint32_t addr, int32_t a, int32_t b, int32_t c, int32_t d)
     st_shared_v4_u32(addr, words);
 }
 
+// What every kernel's slot has in common: its second part begins with a length, negative at the end
+// of the list, where nothing else is written; its third part ends with the tile's first block and
+// the one behind its last.
+DEVICE void publish_end(uint32_t slot)
+{
+    publish(slot + 16, -1, 0, 0, 0);
+}
+
+DEVICE int tile_is_end(uint32_t slot)
+{
+    return (int32_t)ld_shared_u32(slot + 16) < 0;
+}
+
+DEVICE int tile_has_blocks(uint32_t slot)
+{
+    return ld_shared_u32(slot + 40) != ld_shared_u32(slot + 44);
+}
+
 #endif
