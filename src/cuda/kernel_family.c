@@ -24,9 +24,12 @@ static int row_fits(const attn_tuning_row_t *row, const attn_desc_t *desc,
 {
     const int32_t d = config->d_qk > config->d_v ? config->d_qk : config->d_v;
     const int32_t mask = config->mask != 0 ? 1 : 2;
+    // The lengths decide whether a bound can hide a key at all: a mask speaks of s_q too.
+    const int speaks_of_s_q = row->s_max != 0 || row->mask != 0;
     return (row->arch == 0 || row->arch == config->arch) && (row->d_max == 0 || d <= row->d_max) &&
            (row->mask == 0 || row->mask == mask) && row->options == has_score_options(config) &&
-           (row->s_max == 0 || (desc->s_q <= row->s_max && !desc->batch_invariant));
+           (row->s_max == 0 || desc->s_q <= row->s_max) &&
+           !(speaks_of_s_q && desc->batch_invariant);
 }
 
 const attn_tuning_row_t *attn_kernel_best(const attn_kernel_family_t *family,

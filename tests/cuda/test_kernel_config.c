@@ -164,10 +164,11 @@ static void test_best(void **state)
     };
     const attn_kernel_family_t family = {.rows = rows, .row_count = 5};
     static const struct {
-        int32_t arch, d_qk, d_v, mask, s_q, want;
-    } cases[] = {{90, 64, 64, 1, 513, 2},  {90, 64, 64, 1, 512, 5}, {90, 64, 64, 0, 600, 3},
-                 {90, 64, 128, 0, 1, 4},   {90, 128, 64, 0, 1, 4},  {90, 128, 64, 2, 1, 0},
-                 {100, 256, 256, 1, 1, 1}, {80, 16, 16, 0, 1, 4},   {80, 256, 16, 0, 1, 0}};
+        int32_t arch, d_qk, d_v, mask, s_q, want, want_invariant;
+    } cases[] = {
+        {90, 64, 64, 1, 513, 2, 3},  {90, 64, 64, 1, 512, 5, 3}, {90, 64, 64, 0, 600, 3, 3},
+        {90, 64, 128, 0, 1, 4, 0},   {90, 128, 64, 0, 1, 4, 0},  {90, 128, 64, 2, 1, 0, 0},
+        {100, 256, 256, 1, 1, 1, 1}, {80, 16, 16, 0, 1, 4, 0},   {80, 256, 16, 0, 1, 0, 0}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         attn_kernel_config_t config = {.arch = cases[i].arch,
                                        .d_qk = cases[i].d_qk,
@@ -177,18 +178,43 @@ static void test_best(void **state)
         const attn_tuning_row_t *row = attn_kernel_best(&family, &desc, &config);
         assert_int_equal(row == NULL ? 0 : row->tile_n, cases[i].want);
         assert_int_equal(config.tile_n, cases[i].want);
-        desc.batch_invariant = 1; // whose bits may not depend on s_q
-        (void)attn_kernel_best(&family, &desc, &config);
-        assert_int_equal(config.tile_n, cases[i].want == 5 ? 2 : cases[i].want);
+        desc.batch_invariant = 1;
+        row = attn_kernel_best(&family, &desc, &config);
+        assert_int_equal(row == NULL ? 0 : row->tile_n, cases[i].want_invariant);
+    }
+}
+
+// A batch-invariant plan takes one row whatever the lengths are, decoding and prefill alike.
+static void test_invariant_rows(void **state)
+{
+    (void)state;
+    attn_gpu_t gpu;
+    attn_gpu_of_arch(90, &gpu);
+    for (int64_t d = 8; d <= 256; d += 8) {
+        const attn_tuning_row_t *rows[2];
+        for (int decode = 0; decode < 2; decode++) {
+            attn_desc_t desc;
+            attn_desc_init(&desc, ATTN_BF16);
+            attn_desc_set_shape(&desc, 1, decode ? 1 : 777, 777, 2, 1, d);
+            desc.causal = 1;
+            desc.batch_invariant = 1;
+            attn_desc_t checked;
+            assert_int_equal(attn_desc_check(&desc, ATTN_FORWARD, &checked), ATTN_OK);
+            attn_kernel_choice_t choice;
+            assert_int_equal(attn_kernel_choose(&checked, ATTN_FORWARD, &gpu, &choice), ATTN_OK);
+            rows[decode] = choice.row;
+        }
+        assert_ptr_equal(rows[0], rows[1]);
     }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_arch),   cmocka_unit_test(test_longest_name),
-        cmocka_unit_test(test_name),   cmocka_unit_test(test_legal),
-        cmocka_unit_test(test_choice), cmocka_unit_test(test_best),
+        cmocka_unit_test(test_arch),           cmocka_unit_test(test_longest_name),
+        cmocka_unit_test(test_name),           cmocka_unit_test(test_legal),
+        cmocka_unit_test(test_choice),         cmocka_unit_test(test_best),
+        cmocka_unit_test(test_invariant_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
