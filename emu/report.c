@@ -33,6 +33,7 @@ static const char *const ACCESS_NAMES[] = {
     [ACCESS_TENSOR_MMA_B] = "tcgen05.mma reading B",
     [ACCESS_TENSOR_MMA_D] = "tcgen05.mma on D",
     [ACCESS_TENSOR_CP] = "tcgen05.cp",
+    [ACCESS_TENSOR_SHIFT] = "tcgen05.shift",
 };
 
 const char *describe_access(access_kind kind)

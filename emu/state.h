@@ -17,7 +17,8 @@
 // The instructions: mbarrier.c, barrier.c, cluster.c, warp.c, matrix.c, mma_sync.c, cp_async.c,
 // tma.c, bulk.c, global.c, flag.c, wgmma.c (order) and wgmma_tile.c (layouts and arithmetic).
 // Blackwell's: tmem.c (tensor memory), tmem_shadow.c (who touched it), tmem_access.c (ld, st,
-// fences), tcgen05.c (mma, cp, commit: order), tcgen05_mma.c (layouts and arithmetic).
+// fences), tcgen05.c (mma, cp, shift, commit: order), tcgen05_mma.c, tcgen05_move.c (layouts and
+// arithmetic).
 #ifndef EMU_STATE_H
 #define EMU_STATE_H
 
@@ -72,7 +73,8 @@ typedef enum access_kind {
     ACCESS_TENSOR_MMA_A,
     ACCESS_TENSOR_MMA_B,
     ACCESS_TENSOR_MMA_D,
-    ACCESS_TENSOR_CP
+    ACCESS_TENSOR_CP,
+    ACCESS_TENSOR_SHIFT
 } access_kind;
 
 // Three vector clocks, indexed by agent: what happened before; the part of it that is fenced

@@ -1,5 +1,4 @@
-// tcgen05.mma, tcgen05.cp and tcgen05.commit: who issued what, when it happens, what its completion
-// tells.
+// tcgen05.mma, cp, shift and commit: who issued what, when it happens, what its completion tells.
 //
 // Each thread that issues such operations has a queue; they run in the order of their issue. Late:
 // when a commit behind them is due; early: at issue; at random: each round of the scheduler runs
@@ -74,8 +73,9 @@ static struct mma_thread *own_thread(struct tmem *tmem)
     return NULL;
 }
 
-// PTX ISA, "Memory Consistency Model Requirements" of tcgen05: mma after mma of the same
-// accumulator and shape, mma after cp. Forgotten operations are long complete.
+// PTX ISA, "Implicitly Pipelined tcgen05 Instructions": mma after mma of the same accumulator and
+// shape, mma after cp and shift, shift after mma, cp.4x256b after shift. Forgotten operations are
+// long complete.
 bool mma_in_order(const struct cta *cta, uint32_t slot, uint32_t earlier, uint32_t later)
 {
     const struct mma_thread *thread = &cta->tmem->mma_threads[slot];
@@ -85,9 +85,12 @@ bool mma_in_order(const struct cta *cta, uint32_t slot, uint32_t earlier, uint32
     const struct mma_operation *old = &thread->operations[(earlier - 1) % MAX_OPERATIONS];
     const struct mma_operation *new = &thread->operations[(later - 1) % MAX_OPERATIONS];
     if (new->kind == MMA_CP) {
-        return false;
+        return old->kind == MMA_SHIFT && new->shape == CP_4X256B;
     }
-    return old->kind == MMA_CP ||
+    if (new->kind == MMA_SHIFT) {
+        return mma_multiplies(old->kind);
+    }
+    return !mma_multiplies(old->kind) ||
            (old->kind == new->kind && old->d == new->d && old->idesc == new->idesc);
 }
 
@@ -98,8 +101,12 @@ static void run_until(struct mma_thread *thread, uint32_t until)
     for (; thread->executed < until; thread->executed++) {
         const struct mma_operation *operation =
             &thread->operations[thread->executed % MAX_OPERATIONS];
-        mma_run(operation);
-        machine.result->mmas += operation->kind != MMA_CP;
+        if (mma_multiplies(operation->kind)) {
+            mma_run(operation);
+            machine.result->mmas++;
+        } else {
+            move_run(operation);
+        }
     }
 }
 
@@ -143,7 +150,7 @@ bool tcgen05_fire(struct cluster *cluster, bool one)
 // k is 32 bytes. A pair does the work of two multiprocessors; both count here.
 static void count_operation(const struct mma_operation *operation)
 {
-    if (operation->kind != MMA_CP) {
+    if (mma_multiplies(operation->kind)) {
         struct mma_shape s = mma_shape_of(operation);
         uint32_t k = 32 / operand_bytes(s.type_b);
         count_mma(2 * s.m * s.n * k, operand_bytes(s.type_b) == 1,
@@ -156,7 +163,7 @@ static void count_operation(const struct mma_operation *operation)
 // both: its words may keep the epoch of the first.
 static bool continues_sum(const struct mma_thread *thread, const struct mma_operation *operation)
 {
-    if (thread->issued == thread->committed || operation->kind == MMA_CP) {
+    if (thread->issued == thread->committed || !mma_multiplies(operation->kind)) {
         return false;
     }
     const struct mma_operation *last = &thread->operations[(thread->issued - 1) % MAX_OPERATIONS];
@@ -178,7 +185,8 @@ static void issue(const char *instruction, struct mma_operation operation)
                  instruction);
     }
     operation.cta = cta;
-    mma_check(&operation);
+    bool multiplies = mma_multiplies(operation.kind);
+    (multiplies ? mma_check : move_check)(&operation);
     struct mma_thread *thread = own_thread(tmem);
     if (thread->issued - thread->executed == MAX_OPERATIONS) {
         emu_fail(EMU_FAULT, "more than %d tcgen05 operations in flight: the emulator keeps no more",
@@ -187,8 +195,12 @@ static void issue(const char *instruction, struct mma_operation operation)
     bool continues = continues_sum(thread, &operation);
     thread->operations[thread->issued++ % MAX_OPERATIONS] = operation;
     count_operation(&operation);
-    mma_check_accesses(&operation, (uint32_t)(thread - tmem->mma_threads), thread->issued,
-                       continues);
+    uint32_t slot = (uint32_t)(thread - tmem->mma_threads);
+    if (multiplies) {
+        mma_check_accesses(&operation, slot, thread->issued, continues);
+    } else {
+        move_check_accesses(&operation, slot, thread->issued);
+    }
     machine.progress = true;
     if (machine.launch.async == EMU_EARLY) {
         run_until(thread, thread->issued);
@@ -409,15 +421,17 @@ void tcgen05_cp_32x128b_pair(uint32_t addr, uint64_t desc)
     copy(CP_32X128B, 2, addr, desc);
 }
 
-// What exactly moves is told by a picture of the PTX ISA alone; no kernel here needs it.
+static void shift(uint32_t group, uint32_t addr)
+{
+    issue("tcgen05.shift", (struct mma_operation){.kind = MMA_SHIFT, .group = group, .d = addr});
+}
+
 void tcgen05_shift_down(uint32_t addr)
 {
-    tmem_begin("tcgen05.shift", 1);
-    emu_fail(EMU_FAULT, "tcgen05.shift at 0x%x: the emulator does not model it", addr);
+    shift(1, addr);
 }
 
 void tcgen05_shift_down_pair(uint32_t addr)
 {
-    tmem_begin("tcgen05.shift", 2);
-    emu_fail(EMU_FAULT, "tcgen05.shift at 0x%x: the emulator does not model it", addr);
+    shift(2, addr);
 }

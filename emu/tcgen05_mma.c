@@ -1,4 +1,4 @@
-// One tcgen05.mma or tcgen05.cp: what its descriptors may say, what it touches, and D = A B + D.
+// One tcgen05.mma: what its descriptors may say, what it touches, and D = A B + D.
 //
 // Layouts are those of the PTX ISA, "Data path layout organization" (letters A, B, D and F there)
 // and "Canonical Layouts"; a wrong but legal descriptor gives wrong numbers here as it does on a
@@ -7,11 +7,6 @@
 #include "tcgen05_mma.h"
 
 enum { A_COLUMNS = 8 }; // of tensor memory: k values of 32 bytes together
-
-static uint32_t bits(uint64_t word, uint32_t first, uint32_t count)
-{
-    return (uint32_t)(word >> first) & ((1u << count) - 1);
-}
 
 // PTX ISA, "Instruction descriptor": types of A and B by kind. Where there is none, e4m3 stands for
 // it until check_types has refused it.
@@ -56,33 +51,9 @@ struct tensor_place mma_d_place(uint32_t group, uint32_t m, uint32_t n, uint32_t
     return (struct tensor_place){row / rows, r + (column < n / 2 ? 0 : 64), column % (n / 2)};
 }
 
-uint32_t cp_rows(cp_shape shape)
-{
-    static const uint32_t rows[] = {128, 4, 128, 64, 64, 32};
-    return rows[shape];
-}
-
-uint32_t cp_columns(cp_shape shape)
-{
-    return shape == CP_128X256B || shape == CP_4X256B ? 8 : 4;
-}
-
-uint32_t cp_lanes(cp_shape shape, uint32_t r, uint32_t *lanes_out)
-{
-    static const uint32_t counts[] = {1, 1, 1, 2, 2, 4};
-    static const uint32_t distances[] = {0, 0, 0, 64, 32, 32};
-    uint32_t first = shape == CP_4X256B          ? 32 * r
-                     : shape == CP_64X128B_01_23 ? r / 32 * 64 + r % 32
-                                                 : r;
-    for (uint32_t i = 0; i < counts[shape]; i++) {
-        lanes_out[i] = first + i * distances[shape];
-    }
-    return counts[shape];
-}
-
 // ---- rules
 
-static void check_descriptor(uint64_t descriptor, const char *name)
+void tcgen05_check_descriptor(uint64_t descriptor, const char *name)
 {
     static const uint32_t masks[] = {0, 7, 3, 1};
     uint32_t swizzle = bits(descriptor, 61, 3);
@@ -177,43 +148,17 @@ static void check_places(const struct mma_operation *o, const struct mma_shape *
 
 void mma_check(const struct mma_operation *o)
 {
-    if (o->kind == MMA_CP) {
-        check_descriptor(o->desc_a, "the source");
-        if (o->d >> 16 || o->d % 4) {
-            emu_fail(EMU_FAULT, "tcgen05.cp to 0x%x: from lane 0 on, columns a multiple of 4",
-                     o->d);
-        }
-        return;
-    }
     check_types(o);
     struct mma_shape shape = mma_shape_of(o);
     check_size(o, &shape);
     check_places(o, &shape);
-    check_descriptor(o->desc_b, "B");
+    tcgen05_check_descriptor(o->desc_b, "B");
     if (!o->a_in_tensor) {
-        check_descriptor(o->desc_a, "A");
+        tcgen05_check_descriptor(o->desc_a, "A");
     }
 }
 
 // ---- accesses
-
-static void check_cp(const struct mma_operation *o, struct cta *cta, struct access read,
-                     struct tensor_access write)
-{
-    struct operand_layout layout = tcgen05_layout(o->desc_a);
-    uint32_t columns = cp_columns(o->shape);
-    for (uint32_t r = 0; r < cp_rows(o->shape); r++) {
-        for (uint32_t piece = 0; piece < columns / 4; piece++) {
-            uint32_t addr = operand_piece_address(&layout, false, r, piece);
-            check_read(cta, cta->rank << SMEM_RANK_SHIFT | addr, CHUNK_BYTES, read);
-        }
-        uint32_t lanes[4];
-        uint32_t count = cp_lanes(o->shape, r, lanes);
-        for (uint32_t i = 0; i < count; i++) {
-            tensor_check_write(cta, lanes[i], o->d, columns, write);
-        }
-    }
-}
 
 static void check_a_in_tensor(const struct mma_operation *o, const struct mma_shape *s,
                               struct cta *cta, struct tensor_access access)
@@ -254,11 +199,6 @@ void mma_check_accesses(const struct mma_operation *o, uint32_t slot, uint32_t e
     uint32_t tensor = tensor_agent_mma(o->cta, slot);
     for (uint32_t g = 0; g < o->group; g++) {
         struct cta *cta = &o->cta->cluster->ctas[o->cta->rank + g];
-        if (o->kind == MMA_CP) {
-            check_cp(o, cta, (struct access){ACCESS_TENSOR_CP, agent, epoch, true},
-                     (struct tensor_access){ACCESS_TENSOR_CP, tensor, epoch});
-            continue;
-        }
         struct mma_shape s = mma_shape_of(o);
         if (o->a_in_tensor) {
             check_a_in_tensor(o, &s, cta,
@@ -278,21 +218,6 @@ void mma_check_accesses(const struct mma_operation *o, uint32_t slot, uint32_t e
 }
 
 // ---- arithmetic
-
-static void run_cp(const struct mma_operation *o, const struct cta *cta)
-{
-    struct operand_layout layout = tcgen05_layout(o->desc_a);
-    for (uint32_t r = 0; r < cp_rows(o->shape); r++) {
-        uint32_t lanes[4];
-        uint32_t count = cp_lanes(o->shape, r, lanes);
-        for (uint32_t piece = 0; piece < cp_columns(o->shape) / 4; piece++) {
-            const uint8_t *source = cta->smem + operand_piece_address(&layout, false, r, piece);
-            for (uint32_t i = 0; i < count; i++) {
-                memcpy(&cta->tmem->words[lanes[i]][o->d + 4 * piece], source, CHUNK_BYTES);
-            }
-        }
-    }
-}
 
 static void load_a_row(const struct mma_operation *o, const struct mma_shape *s,
                        const struct tmem *tmem, uint32_t lane, float *a)
@@ -355,7 +280,7 @@ static void negate_b(const struct mma_operation *o, float (*b)[256], uint32_t n)
     }
 }
 
-static void run_mma(const struct mma_operation *o)
+void mma_run(const struct mma_operation *o)
 {
     static float a[TMEM_LANES][OPERAND_MAX_K];
     static float b[OPERAND_MAX_K][256];
@@ -381,15 +306,5 @@ static void run_mma(const struct mma_operation *o)
                              a[r], &b[0][column]);
             }
         }
-    }
-}
-
-void mma_run(const struct mma_operation *o)
-{
-    for (uint32_t g = 0; o->kind == MMA_CP && g < o->group; g++) {
-        run_cp(o, &o->cta[g]);
-    }
-    if (o->kind != MMA_CP) {
-        run_mma(o);
     }
 }

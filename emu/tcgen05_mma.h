@@ -1,11 +1,16 @@
-// One tcgen05.mma or tcgen05.cp: layouts, rules of its descriptors, accesses, arithmetic. For
+// One operation of the tensor core: layouts, rules of its descriptors, accesses, arithmetic. For
 // tcgen05.c and for the tests of the layouts.
 #ifndef EMU_TCGEN05_MMA_H
 #define EMU_TCGEN05_MMA_H
 
 #include "tmem.h"
 
-typedef enum mma_kind { MMA_F16, MMA_F8F6F4, MMA_CP } mma_kind;
+typedef enum mma_kind { MMA_F16, MMA_F8F6F4, MMA_CP, MMA_SHIFT } mma_kind;
+
+static inline bool mma_multiplies(mma_kind kind)
+{
+    return kind < MMA_CP;
+}
 
 typedef enum cp_shape {
     CP_128X256B,
@@ -29,6 +34,12 @@ struct mma_operation {
     bool accumulate;
     cp_shape shape;
 };
+
+// Of a descriptor: its bits from `first` on.
+static inline uint32_t bits(uint64_t word, uint32_t first, uint32_t count)
+{
+    return (uint32_t)(word >> first) & ((1u << count) - 1);
+}
 
 // What an instruction descriptor says.
 struct mma_shape {
@@ -54,16 +65,23 @@ struct tensor_place {
 struct tensor_place mma_d_place(uint32_t group, uint32_t m, uint32_t n, uint32_t row,
                                 uint32_t column);
 
-// Lanes to which a cp copies row r: gives how many.
-uint32_t cp_lanes(cp_shape shape, uint32_t r, uint32_t *lanes_out);
-uint32_t cp_rows(cp_shape shape);
-uint32_t cp_columns(cp_shape shape);
-
+// ---- tcgen05_mma.c: the operations that multiply
+// The rules of a matrix descriptor; `name` says whose.
+void tcgen05_check_descriptor(uint64_t descriptor, const char *name);
 void mma_check(const struct mma_operation *operation); // all rules that need no order
 // All accesses, by the agents of the issuing thread; without those of D if it continues the sum of
 // the operation before (tcgen05.c).
 void mma_check_accesses(const struct mma_operation *operation, uint32_t slot, uint32_t epoch,
                         bool continues);
 void mma_run(const struct mma_operation *operation);
+
+// ---- tcgen05_move.c: cp and shift
+// Lanes to which a cp copies row r: gives how many.
+uint32_t cp_lanes(cp_shape shape, uint32_t r, uint32_t *lanes_out);
+uint32_t cp_rows(cp_shape shape);
+uint32_t cp_columns(cp_shape shape);
+void move_check(const struct mma_operation *operation);
+void move_check_accesses(const struct mma_operation *operation, uint32_t slot, uint32_t epoch);
+void move_run(const struct mma_operation *operation);
 
 #endif

@@ -518,10 +518,22 @@ KERNEL_OF(copy_columns)
     tcgen05_cp_128x128b(tensor + 2, 0x4000404000000040u);
 }
 
-KERNEL_OF(shift)
+KERNEL_OF(shift_lane)
+{
+    uint32_t tensor = TENSOR(32);
+    tcgen05_shift_down(tensor + (16 << 16));
+}
+
+KERNEL_OF(shift_unwritten)
 {
     uint32_t tensor = TENSOR(32);
     tcgen05_shift_down(tensor);
+}
+
+KERNEL_OF(shift_beyond)
+{
+    uint32_t tensor = TENSOR(32);
+    tcgen05_shift_down(tensor + 25);
 }
 
 KERNEL_OF(commit_mask)
@@ -600,7 +612,10 @@ static void test_operations(void **state)
     (void)state;
     expect_pair_error(mma_by_odd_cta, 32, EMU_FAULT, "the CTA of even rank issues for the pair");
     expect_tensor_error(copy_columns, 32, EMU_FAULT, "columns a multiple of 4");
-    expect_tensor_error(shift, 32, EMU_FAULT, "the emulator does not model it");
+    expect_tensor_error(shift_lane, 32, EMU_FAULT, "at lane 16: a multiple of 32");
+    expect_tensor_error(shift_unwritten, 32, EMU_RACE,
+                        "tcgen05.shift reads uninitialised tensor memory");
+    expect_tensor_error(shift_beyond, 32, EMU_FAULT, "which is not allocated");
     expect_tensor_error(commit_mask, 32, EMU_FAULT, "to CTAs 0x2: the cluster has 1");
     expect_tensor_error(commit_beyond_count, 32, EMU_FAULT, "arrives on mbarrier 0x400 beyond");
     expect_tensor_error(mma_threads, 32, EMU_FAULT, "more than 4 threads of a CTA issue");

@@ -302,6 +302,82 @@ KERNEL_OF(warp_waits)
     warp_wide_waits(false);
 }
 
+// ---- shift and the operations beside it, in one thread
+
+enum beside { MMA_SHIFT_MMA, SHIFT_SHIFT, SHIFT_CP, CP_SHIFT };
+
+static void shift_beside(const void *params)
+{
+    enum beside what = *(const enum beside *)params;
+    uint32_t tensor = tensor_begin(32);
+    uint32_t smem = dynamic_smem();
+    uint32_t zeros[16] = {0};
+    tcgen05_st_32x32b(16, OWN_LANES(tensor), zeros);
+    tcgen05_wait_st();
+    tcgen05_fence_before();
+    cta_sync();
+    if (thread_idx() == 0) {
+        tcgen05_fence_after();
+        uint64_t tile = tcgen05_matrix_descriptor(smem + SMEM_A, 2048, 128, TCGEN05_NO_SWIZZLE);
+        if (what == MMA_SHIFT_MMA) {
+            tensor_multiply(tensor, 1);
+        } else if (what == CP_SHIFT) {
+            tcgen05_cp_4x256b(tensor, tile);
+        }
+        tcgen05_shift_down(tensor);
+        if (what == MMA_SHIFT_MMA) {
+            tensor_multiply(tensor, 1);
+        } else if (what == SHIFT_SHIFT) {
+            tcgen05_shift_down(tensor);
+        } else if (what == SHIFT_CP) {
+            tcgen05_cp_4x256b(tensor, tile);
+        }
+        tcgen05_commit(smem + SMEM_BARRIER);
+    }
+    mbarrier_wait(smem + SMEM_BARRIER, 0);
+    tcgen05_fence_after();
+    tensor_end(tensor, 32);
+}
+
+// It is done when a commit says so.
+KERNEL_OF(shift_seen_too_early)
+{
+    uint32_t tensor = TENSOR(32);
+    uint32_t r[8] = {0};
+    tcgen05_st_32x32b(8, OWN_LANES(tensor), r);
+    tcgen05_wait_st();
+    tcgen05_fence_before();
+    cta_sync();
+    if (thread_idx() == 0) {
+        tcgen05_fence_after();
+        tcgen05_shift_down(tensor);
+        tcgen05_commit(dynamic_smem() + SMEM_BARRIER);
+    }
+    cta_sync();
+    tcgen05_fence_after();
+    tcgen05_ld_32x32b(8, r, OWN_LANES(tensor));
+    tcgen05_wait_ld();
+    tensor_end(tensor, 32);
+}
+
+static void test_shift(void **state)
+{
+    (void)state;
+    struct emu_launch launch = tensor_launch(shift_beside, 128);
+    for (enum beside what = MMA_SHIFT_MMA; what <= CP_SHIFT; what++) {
+        launch.params = &what;
+        launch.check = EMU_CHECK_STRICT;
+        expect_ok_launch(launch);
+        launch.check = EMU_CHECK_ORDER;
+        if (what == MMA_SHIFT_MMA || what == SHIFT_CP) {
+            expect_ok_launch(launch);
+        } else {
+            expect_error_launch(launch, EMU_RACE, "PTX orders operations of a thread only");
+        }
+    }
+    expect_tensor_error(shift_seen_too_early, 128, EMU_RACE, "the tcgen05.shift by");
+}
+
 static void test_order(void **state)
 {
     (void)state;
@@ -343,6 +419,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_order_of_one_thread),
+        cmocka_unit_test(test_shift),
     };
     return cmocka_run_group_tests_name("emu_tensor_order", tests, NULL, NULL);
 }

@@ -239,6 +239,77 @@ static void test_copies(void **state)
     }
 }
 
+// ---- tcgen05.shift
+
+// Each lane holds its own values in 16 columns; the middle 8 move. params: at which lane the shift
+// begins. With launch.cluster 2 by a pair.
+static void kernel_shift(const void *params)
+{
+    const uint32_t first = *(const uint32_t *)params;
+    bool is_pair = cluster_size() == 2;
+    uint32_t smem = dynamic_smem();
+    uint32_t lane = thread_idx() % 128;
+    if (thread_idx() == 0) {
+        mbarrier_init(smem + SMEM_BARRIER, 1);
+        fence_mbarrier_init();
+    }
+    if (thread_idx() < 32) {
+        (is_pair ? tcgen05_alloc_pair : tcgen05_alloc)(smem + SMEM_ADDRESS, 32);
+    }
+    cta_sync();
+    uint32_t tensor = ld_shared_u32(smem + SMEM_ADDRESS);
+    uint32_t at = tensor + (lane / 32 * 32 << 16);
+    uint32_t values[16];
+    for (uint32_t i = 0; i < 16; i++) {
+        values[i] = value_at(lane, i) + cluster_rank();
+    }
+    tcgen05_st_32x32b(16, at, values);
+    tcgen05_wait_st();
+    tcgen05_fence_before();
+    cluster_arrive();
+    cluster_wait();
+    if (thread_idx() == 0 && cluster_rank() == 0) {
+        tcgen05_fence_after();
+        uint32_t from = tensor + (first << 16) + 4;
+        if (is_pair) {
+            tcgen05_shift_down_pair(from);
+            tcgen05_commit_pair_multicast(smem + SMEM_BARRIER, 3);
+        } else {
+            tcgen05_shift_down(from);
+            tcgen05_commit(smem + SMEM_BARRIER);
+        }
+    }
+    mbarrier_wait(smem + SMEM_BARRIER, 0);
+    tcgen05_fence_after();
+    uint32_t got[16];
+    tcgen05_ld_32x32b(16, got, at);
+    tcgen05_wait_ld();
+    for (uint32_t i = 0; i < 16; i++) {
+        bool moves = lane > first && i >= 4 && i < 12;
+        mismatches += got[i] != value_at(lane - moves, i) + cluster_rank();
+    }
+    cluster_arrive();
+    cluster_wait();
+    if (thread_idx() < 32) {
+        (is_pair ? tcgen05_dealloc_pair : tcgen05_dealloc)(tensor, 32);
+    }
+}
+
+static void test_shift(void **state)
+{
+    (void)state;
+    for (uint32_t cluster = 1; cluster <= 2; cluster++) {
+        for (uint32_t first = 0; first < 128; first += 32) {
+            struct emu_launch launch = tensor_launch(kernel_shift, 128);
+            launch.cluster = launch.grid[0] = cluster;
+            launch.params = &first;
+            mismatches = 0;
+            expect_ok_launch(launch);
+            assert_int_equal(mismatches, 0);
+        }
+    }
+}
+
 // ---- allocation
 
 // A warp waits for the columns that another one gives back.
@@ -427,9 +498,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_shape), cmocka_unit_test(test_reducing_load),
-        cmocka_unit_test(test_copies),      cmocka_unit_test(test_allocation),
-        cmocka_unit_test(test_hand_over),   cmocka_unit_test(test_pair_load),
-        cmocka_unit_test(test_packed_math),
+        cmocka_unit_test(test_copies),      cmocka_unit_test(test_shift),
+        cmocka_unit_test(test_allocation),  cmocka_unit_test(test_hand_over),
+        cmocka_unit_test(test_pair_load),   cmocka_unit_test(test_packed_math),
     };
     return cmocka_run_group_tests_name("emu_tmem", tests, NULL, NULL);
 }

@@ -24,7 +24,7 @@
     X(packed_math, BLACKWELL, 128, "add, sub, mul, fma.f32x2, max of three")                       \
     X(pair_load, BLACKWELL, 128, "cp.async.bulk.tensor: .cta_group::2")                            \
     X(tensor_shapes, BLACKWELL, 128, "tcgen05.ld, tcgen05.st, tcgen05.alloc")                      \
-    X(tensor_copy, BLACKWELL, 128, "tcgen05.cp")                                                   \
+    X(tensor_copy, BLACKWELL, 128, "tcgen05.cp, tcgen05.shift")                                    \
     X(tensor_mma, BLACKWELL, 128, "tcgen05.mma, tcgen05.commit")
 
 #define KERNEL_OF(name, gpus_, threads_, section_)                                                 \
@@ -112,7 +112,7 @@ static const struct probe probes[] = {
     {"tensor.shapes", &kernel_tensor_shapes, .cases = 4, .prepare = prepare_words,
      .words = {512 * 128, 1308 * 128, FILL_BITS, {SAME_BITS, EMU_U32, 0.0, 0.0}}},
     {"tensor.copy", &kernel_tensor_copy, .cases = 2, .prepare = prepare_words,
-     .words = {2048 + 192 * 128, 192 * 128, FILL_BITS, {SAME_BITS, EMU_U32, 0.0, 0.0}}},
+     .words = {2048 + 224 * 128, 224 * 128, FILL_BITS, {SAME_BITS, EMU_U32, 0.0, 0.0}}},
     {"tensor.mma", &kernel_tensor_mma, .cases = TYPES * 16, .prepare = prepare_tensor_mma},
     {"tensor.mma.pair", &kernel_tensor_mma, .cases = TYPES * 16, .ctas = 2, .cluster = 2,
      .prepare = prepare_tensor_mma, .literals = {1}},

@@ -16,12 +16,11 @@
 //
 // ld, st: r[i] of lane t of the warp is the word at (lane, column), relative to the address:
 //
-//   32x32b     x1 .. x128   num registers      (t, i)
-//   16x64b     x1 .. x128   num registers      (t / 4 + 8 (t % 2), t / 2 % 2 + 2 i)
-//   16x128b    x1 .. x64    2 num registers    (t / 4 + 8 (i % 2), t % 4 + 4 (i / 2))
-//   16x256b    x1 .. x32    4 num registers    (t / 4 + 8 (i / 2 % 2), i % 2 + 2 (t % 4) + 8 (i /
-//   4)) 16x32bx2   x1 .. x128   num registers      (t % 16, i), lanes 16 .. 31 of the warp at
-//   column + offset
+//   32x32b    x1 .. x128  num registers    (t, i)
+//   16x64b    x1 .. x128  num registers    (t / 4 + 8 (t % 2), t / 2 % 2 + 2 i)
+//   16x128b   x1 .. x64   2 num registers  (t / 4 + 8 (i % 2), t % 4 + 4 (i / 2))
+//   16x256b   x1 .. x32   4 num registers  (t / 4 + 8 (i / 2 % 2), i % 2 + 2 (t % 4) + 8 (i / 4))
+//   16x32bx2  x1 .. x128  num registers    (t % 16, i), lanes 16 .. 31 at column + offset
 //
 // num (and offset, wait counts) are literals on a GPU. 16-lane shapes begin at lane 0 or 16 of the
 // warp's 32. The address is the same in all lanes of the warp.
@@ -201,7 +200,8 @@ PTX void tcgen05_cp_32x128b_pair(uint32_t addr, uint64_t desc)
     PTX_BODY(asm volatile("tcgen05.cp.cta_group::2.32x128b.warpx4 [%0], %1;" ::"r"(addr), "l"(desc)
                           : "memory"););
 
-// Moves rows of 8 columns down by one lane.
+// Moves 8 columns from the address on, in all lanes from its own (a multiple of 32) to the last,
+// down by one lane: each lane but the first takes what the one before it had. A pair: in both CTAs.
 PTX void tcgen05_shift_down(uint32_t addr)
     PTX_BODY(asm volatile("tcgen05.shift.cta_group::1.down [%0];" ::"r"(addr)
                           : "memory"););
