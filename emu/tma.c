@@ -181,14 +181,21 @@ void tma_check_global(const struct transfer *t, const struct global_access *acce
     }
 }
 
-// Everything that the map can reach must be registered; the box itself is clipped to it.
-static void check_map(const struct map *m, uint32_t rank, bool write, const char *instruction)
+// Everything that the map can reach must be registered; the box itself is clipped to it. A box that
+// begins within 16 bytes is an illegal instruction on Hopper.
+static void check_map(const struct map *m, uint32_t rank, const int32_t *c, bool write,
+                      const char *instruction)
 {
     if (m->rank != rank) {
         emu_fail(EMU_FAULT, "%s: the tensor map has %u dimensions, the instruction %u", instruction,
                  m->rank, rank);
     }
-    uint64_t bytes = m->dims[0] * element_bytes((emu_element)m->element);
+    uint32_t size = element_bytes((emu_element)m->element);
+    if (c[0] * (int64_t)size % CHUNK_BYTES) {
+        emu_fail(EMU_FAULT, "%s at coordinate %d of elements of %u bytes: not 16-byte aligned",
+                 instruction, c[0], size);
+    }
+    uint64_t bytes = m->dims[0] * size;
     for (uint32_t i = 1; i < m->rank; i++) {
         bytes += (m->dims[i] - 1) * m->strides_bytes[i - 1];
     }
@@ -228,7 +235,7 @@ static void check_smem(uint32_t addr, const char *instruction)
 static void load(uint32_t rank, uint32_t dst, const tensor_map *map, uint32_t bar, const int32_t *c)
 {
     struct map m = map_of(map);
-    check_map(&m, rank, false, "TMA load");
+    check_map(&m, rank, c, false, "TMA load");
     check_smem(dst, "TMA load");
     struct cta *cta = cta_of_address(dst, "TMA load");
     if (cta != current_cta() || cta_of_address(bar, "TMA load") != cta) {
@@ -244,7 +251,7 @@ static void load_pair(uint32_t rank, uint32_t dst, const tensor_map *map, uint32
                       const int32_t *c)
 {
     struct map m = map_of(map);
-    check_map(&m, rank, false, "TMA pair load");
+    check_map(&m, rank, c, false, "TMA pair load");
     check_smem(dst, "TMA pair load");
     struct cta *cta = cta_of_address(dst, "TMA pair load");
     if (machine.launch.arch < 100) {
@@ -264,7 +271,7 @@ static void load_multicast(uint32_t rank, uint32_t dst, const tensor_map *map, u
                            uint32_t cta_mask, const int32_t *c)
 {
     struct map m = map_of(map);
-    check_map(&m, rank, false, "TMA multicast load");
+    check_map(&m, rank, c, false, "TMA multicast load");
     check_smem(dst, "TMA multicast load");
     if (cta_mask == 0 || cta_mask >> machine.cluster_size) {
         emu_fail(EMU_FAULT, "TMA multicast load to CTAs 0x%x: the cluster has %u", cta_mask,
@@ -284,7 +291,7 @@ static void store(transfer_kind kind, uint32_t rank, const tensor_map *map, uint
 {
     const char *instruction = kind == TRANSFER_STORE ? "TMA store" : "TMA reduction";
     struct map m = map_of(map);
-    check_map(&m, rank, true, instruction);
+    check_map(&m, rank, c, true, instruction);
     check_smem(src, instruction);
     if (cta_of_address(src, instruction) != current_cta()) {
         emu_fail(EMU_FAULT, "%s from 0x%x: the source must be in the own CTA", instruction, src);

@@ -396,6 +396,19 @@ KERNEL_OF(tma_map_never_encoded)
     tma_store_2d(&map, SMEM, 0, 0);
 }
 
+static tensor_map f16_map;
+
+KERNEL_OF(tma_load_unaligned)
+{
+    mbarrier_init(SMEM, 1);
+    tma_load_2d(SMEM + 1024, &f16_map, SMEM, 12, 0);
+}
+
+KERNEL_OF(tma_store_unaligned)
+{
+    tma_store_2d(&f16_map, SMEM, -1, 0);
+}
+
 KERNEL_OF(load_not_waited)
 {
     uint32_t smem = SMEM;
@@ -432,6 +445,17 @@ static void test_addresses(void **state)
     expect_error(bulk_size, 32, EMU_FAULT, "must be multiples of 16");
     expect_error(bulk_not_waited, 32, EMU_FAULT, "ended without waiting for its bulk stores");
     expect_error(tma_map_never_encoded, 32, EMU_FAULT, "never encoded");
+    const struct emu_tensor tensor = {.data = output,
+                                      .element = EMU_F16,
+                                      .rank = 2,
+                                      .dims = {32, 4},
+                                      .strides_bytes = {64},
+                                      .box = {8, 2}};
+    assert_null(emu_tensor_map_encode(&f16_map, &tensor));
+    expect_error(tma_load_unaligned, 32, EMU_FAULT,
+                 "at coordinate 12 of elements of 2 bytes: not 16-byte aligned");
+    expect_error(tma_store_unaligned, 32, EMU_FAULT,
+                 "at coordinate -1 of elements of 2 bytes: not 16-byte aligned");
     expect_error(load_not_waited, 32, EMU_FAULT,
                  "nobody waited for the last load on mbarrier 0x400");
 }

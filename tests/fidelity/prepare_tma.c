@@ -46,11 +46,13 @@ static size_t draw_tensor(struct run *run, struct emu_tensor *t)
     return bytes;
 }
 
+// Along dimension 0 in steps of 16 bytes.
 static void draw_place(struct run *run, const struct emu_tensor *t, int32_t *at)
 {
     for (uint32_t i = 0; i < t->rank; i++) {
         at[i] = (int32_t)draw(run, -(int64_t)t->box[i] / 2 - 1, (int64_t)t->dims[i]);
     }
+    at[0] -= at[0] % (16 / (int32_t)run_element_bytes(t->element));
 }
 
 // Bits where they only move, numbers where they are added.
