@@ -85,6 +85,17 @@ void bulk_copy_cluster(uint32_t dst, uint32_t src, uint32_t bytes, uint32_t bar)
     load_into(to, dst, from->smem + (src & SMEM_OFFSET_MASK), bytes, bar, false);
 }
 
+static void check_source(const struct transfer *transfer)
+{
+    access_kind kind = transfer->is_box ? ACCESS_TMA_STORE : ACCESS_BULK_STORE;
+    struct access access = {kind, transfer->agent, transfer->epoch, true};
+    if (transfer->is_box) {
+        tma_check_source(transfer, access);
+    } else {
+        check_read(transfer->cta, transfer->smem_addr, transfer->bytes, access);
+    }
+}
+
 // A reduction is a relaxed atomic on each element.
 static void check_destination(const struct transfer *transfer)
 {
@@ -115,9 +126,7 @@ void bulk_store_start(struct transfer *transfer)
     transfer->epoch = ++fiber->bulk.epoch;
     transfer->group = fiber->bulk.committed;
     fiber->bulk.open++;
-    check_read(cta, transfer->smem_addr, transfer->bytes,
-               (struct access){transfer->is_box ? ACCESS_TMA_STORE : ACCESS_BULK_STORE,
-                               transfer->agent, transfer->epoch, true});
+    check_source(transfer);
     check_destination(transfer);
     transfer_start(transfer);
 }

@@ -263,17 +263,23 @@ static void visit_chunk(struct cta *cta, uint32_t begin, uint32_t end, const str
     }
 }
 
-static void visit(struct cta *cta, uint32_t addr, uint32_t bytes, const struct access *access,
-                  cell_check check)
+void check_bounds(uint32_t addr, uint32_t bytes, access_kind kind)
 {
     uint32_t offset = addr & SMEM_OFFSET_MASK;
     if (offset < SMEM_BASE ||
         (uint64_t)offset + bytes > SMEM_BASE + (uint64_t)machine.launch.smem_bytes) {
         emu_fail(EMU_FAULT,
                  "%s of %u bytes at shared address 0x%x is out of bounds: the CTA has 0x%x to 0x%x",
-                 describe_access(access->kind), bytes, addr, SMEM_BASE,
+                 describe_access(kind), bytes, addr, SMEM_BASE,
                  SMEM_BASE + machine.launch.smem_bytes);
     }
+}
+
+static void visit(struct cta *cta, uint32_t addr, uint32_t bytes, const struct access *access,
+                  cell_check check)
+{
+    uint32_t offset = addr & SMEM_OFFSET_MASK;
+    check_bounds(addr, bytes, access->kind);
     for (uint32_t at = offset; at < offset + bytes;) {
         uint32_t end = (at / CHUNK_BYTES + 1) * CHUNK_BYTES;
         end = end < offset + bytes ? end : offset + bytes;

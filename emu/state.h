@@ -429,6 +429,7 @@ struct shadow *shadow_create(void);
 void shadow_destroy(struct shadow *shadow);
 void shadow_reset(struct shadow *shadow);
 void shadow_mark_mbarrier(struct cta *cta, uint32_t offset, bool marked);
+void check_bounds(uint32_t addr, uint32_t bytes, access_kind kind);
 // The current thread reads or writes, or starts an asynchronous operation that does: bounds, order,
 // initialisation.
 void check_read(struct cta *cta, uint32_t addr, uint32_t bytes, struct access access);
@@ -489,8 +490,9 @@ void copies_thread_end(void);
 
 // ---- tma.c
 void tma_move_box(const struct transfer *transfer);
-// The part of the box that lies in the tensor.
+// Of both memories: the part of the box that lies in the tensor.
 void tma_check_global(const struct transfer *transfer, const struct global_access *access);
+void tma_check_source(const struct transfer *transfer, struct access access);
 uint32_t swizzle_address(uint32_t addr, emu_swizzle swizzle);
 
 // ---- wgmma.c

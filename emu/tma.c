@@ -34,7 +34,8 @@ static struct map map_of(const tensor_map *map)
     return m;
 }
 
-// The rules of cuTensorMapEncodeTiled, CUDA driver API.
+// The rules of cuTensorMapEncodeTiled, CUDA driver API; and that a row fills the swizzle, as it is
+// not documented where the pieces of a shorter one go.
 const char *emu_tensor_map_encode(tensor_map *map_out, const struct emu_tensor *t)
 {
     uint32_t size = element_bytes(t->element);
@@ -48,8 +49,8 @@ const char *emu_tensor_map_encode(tensor_map *map_out, const struct emu_tensor *
     if (t->box[0] * (uint64_t)size % 16) {
         return "box[0]: must be a multiple of 16 bytes";
     }
-    if (t->swizzle != EMU_SWIZZLE_NONE && t->box[0] * (uint64_t)size > swizzle_bytes[t->swizzle]) {
-        return "box[0]: larger than the swizzle's width";
+    if (t->swizzle != EMU_SWIZZLE_NONE && t->box[0] * (uint64_t)size != swizzle_bytes[t->swizzle]) {
+        return "box[0]: not the swizzle's width";
     }
     struct map m = {.data = t->data,
                     .rank = (uint8_t)t->rank,
@@ -161,6 +162,20 @@ void tma_move_box(const struct transfer *t)
     }
 }
 
+// The elements of a row of the box that lie in the tensor: coordinates `first` to before `end`.
+struct row_part {
+    int64_t first;
+    int64_t end;
+};
+
+static struct row_part part_in_tensor(const struct transfer *t, const struct map *m)
+{
+    int64_t first = t->coordinates[0];
+    int64_t end = first + (int64_t)m->box[0];
+    return (struct row_part){first > 0 ? first : 0,
+                             end < (int64_t)m->dims[0] ? end : (int64_t)m->dims[0]};
+}
+
 void tma_check_global(const struct transfer *t, const struct global_access *access)
 {
     struct map m = map_of(&t->map);
@@ -169,14 +184,42 @@ void tma_check_global(const struct transfer *t, const struct global_access *acce
         return;
     }
     int64_t size = (int64_t)element_bytes((emu_element)m.element);
-    int64_t first = t->coordinates[0] > 0 ? t->coordinates[0] : 0;
-    int64_t end = t->coordinates[0] + (int64_t)m.box[0];
-    end = end < (int64_t)m.dims[0] ? end : (int64_t)m.dims[0];
+    struct row_part part = part_in_tensor(t, &m);
     uint32_t rows = box_bytes(&m) / box_row_bytes(&m);
-    for (uint32_t r = 0; first < end && r < rows; r++) {
+    for (uint32_t r = 0; part.first < part.end && r < rows; r++) {
         const uint8_t *row = box_row(t, &m, r);
         if (row) {
-            check_global_access(row + first * size, (uint64_t)((end - first) * size), *access);
+            check_global_access(row + part.first * size, (uint64_t)((part.end - part.first) * size),
+                                *access);
+        }
+    }
+}
+
+// A row of the box in shared memory, in the pieces that the swizzle moves: bytes `at` to before
+// `end` of it.
+static void check_row_source(const struct transfer *t, const struct map *m, uint32_t row,
+                             uint32_t at, uint32_t end, struct access access)
+{
+    while (at < end) {
+        uint32_t next = (at / CHUNK_BYTES + 1) * CHUNK_BYTES;
+        next = next < end ? next : end;
+        check_read(t->cta, swizzle_address(row + at, (emu_swizzle)m->swizzle), next - at, access);
+        at = next;
+    }
+}
+
+void tma_check_source(const struct transfer *t, struct access access)
+{
+    struct map m = map_of(&t->map);
+    int64_t size = (int64_t)element_bytes((emu_element)m.element);
+    struct row_part part = part_in_tensor(t, &m);
+    uint32_t rows = box_bytes(&m) / box_row_bytes(&m);
+    check_bounds(t->smem_addr, t->bytes, access.kind);
+    for (uint32_t r = 0; part.first < part.end && r < rows; r++) {
+        if (box_row(t, &m, r)) {
+            check_row_source(t, &m, t->smem_addr + r * box_row_bytes(&m),
+                             (uint32_t)((part.first - t->coordinates[0]) * size),
+                             (uint32_t)((part.end - t->coordinates[0]) * size), access);
         }
     }
 }

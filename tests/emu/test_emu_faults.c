@@ -545,6 +545,8 @@ static void test_map_limits(void **state)
     bad = good;
     bad.box[0] = 72;
     assert_non_null(strstr(emu_tensor_map_encode(&map, &bad), "swizzle's width"));
+    bad.box[0] = 56;
+    assert_non_null(strstr(emu_tensor_map_encode(&map, &bad), "swizzle's width"));
     bad = good;
     bad.box[0] = 4;
     assert_non_null(strstr(emu_tensor_map_encode(&map, &bad), "multiple of 16 bytes"));

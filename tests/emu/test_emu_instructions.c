@@ -252,22 +252,37 @@ static void kernel_tma(const void *params)
     }
 }
 
-static const uint32_t TMA_DIMS[TMA_RANK_MAX] = {12, 5, 3, 2, 3};
-static const uint32_t TMA_BOX[TMA_RANK_MAX] = {8, 4, 2, 2, 2};
-static const int32_t TMA_AT[TMA_RANK_MAX] = {8, -1, 2, 1, -1}; // over the edge in every dimension
+static const int32_t TMA_AT[TMA_RANK_MAX] = {12, -1, 2, 1, -1}; // over the edge in every dimension
+
+static struct emu_tensor tma_tensor(uint32_t rank, emu_swizzle swizzle)
+{
+    static const uint32_t row_words[] = {8, 8, 16, 32};
+    struct emu_tensor tensor = {.data = input,
+                                .element = EMU_U32,
+                                .rank = rank,
+                                .dims = {16, 5, 3, 2, 3},
+                                .box = {row_words[swizzle], 4, 2, 2, 2},
+                                .swizzle = swizzle};
+    uint64_t stride = 4;
+    for (uint32_t dim = 0; dim + 1 < rank; dim++) {
+        stride *= tensor.dims[dim];
+        tensor.strides_bytes[dim] = stride;
+    }
+    return tensor;
+}
 
 // Index of the element in the tensor, or -1 outside; `i` counts through the box.
-static int64_t element_of(uint32_t rank, uint32_t i)
+static int64_t element_of(const struct emu_tensor *tensor, uint32_t i)
 {
     int64_t index = 0;
     int64_t stride = 1;
     bool inside = true;
-    for (uint32_t dim = 0; dim < rank; dim++) {
-        int64_t c = TMA_AT[dim] + (int64_t)(i % TMA_BOX[dim]);
-        i /= TMA_BOX[dim];
-        inside = inside && c >= 0 && c < (int64_t)TMA_DIMS[dim];
+    for (uint32_t dim = 0; dim < tensor->rank; dim++) {
+        int64_t c = TMA_AT[dim] + (int64_t)(i % tensor->box[dim]);
+        i /= tensor->box[dim];
+        inside = inside && c >= 0 && c < (int64_t)tensor->dims[dim];
         index += c * stride;
-        stride *= TMA_DIMS[dim];
+        stride *= (int64_t)tensor->dims[dim];
     }
     return inside ? index : -1;
 }
@@ -275,17 +290,11 @@ static int64_t element_of(uint32_t rank, uint32_t i)
 static void run_tma(uint32_t rank, emu_swizzle swizzle, int reduce)
 {
     struct tma_job job = {.rank = rank, .bytes = 4, .reduce = reduce};
-    struct emu_tensor tensor = {
-        .data = input, .element = EMU_U32, .rank = rank, .swizzle = swizzle};
-    uint64_t stride = 4;
+    struct emu_tensor tensor = tma_tensor(rank, swizzle);
+    uint32_t elements = 1;
     for (uint32_t dim = 0; dim < rank; dim++) {
-        tensor.dims[dim] = TMA_DIMS[dim];
-        tensor.box[dim] = TMA_BOX[dim];
-        stride *= TMA_DIMS[dim];
-        if (dim + 1 < rank) {
-            tensor.strides_bytes[dim] = stride;
-        }
-        job.bytes *= TMA_BOX[dim];
+        elements *= (uint32_t)tensor.dims[dim];
+        job.bytes *= tensor.box[dim];
         job.c[dim] = TMA_AT[dim];
     }
     assert_null(emu_tensor_map_encode(&job.in, &tensor));
@@ -303,7 +312,7 @@ static void run_tma(uint32_t rank, emu_swizzle swizzle, int reduce)
     for (uint32_t i = 0; i < job.bytes / 4; i++) {
         uint32_t addr = 1024 + DATA + 4 * i;
         uint32_t moved = addr ^ ((addr >> 7 & masks[swizzle]) << 4);
-        int64_t element = element_of(rank, i);
+        int64_t element = element_of(&tensor, i);
         assert_int_equal(output[2048 + (moved - 1024 - DATA) / 4],
                          element < 0 ? 0 : input[element]);
         if (element >= 0) {
@@ -312,13 +321,59 @@ static void run_tma(uint32_t rank, emu_swizzle swizzle, int reduce)
             touched++;
         }
     }
-    uint32_t elements = (uint32_t)(stride / 4);
     uint32_t changed = 0;
     for (uint32_t i = 0; i < elements; i++) {
         changed += output[i] != 0xffffffff;
     }
     assert_true(touched > 0);
     assert_int_equal(changed, touched);
+}
+
+// A box of 16 x 4 words of which the tensor has 12 x 3, and only these are written to shared
+// memory.
+// params: a map, and one word of these that is left out, or 64.
+struct clipped_job {
+    tensor_map map;
+    uint32_t without;
+};
+
+static void kernel_clipped_store(const void *params)
+{
+    const struct clipped_job *job = params;
+    uint32_t smem = dynamic_smem();
+    for (uint32_t i = thread_idx(); i < 64; i += 32) {
+        if (i % 16 < 12 && i / 16 < 3 && i != job->without) {
+            uint32_t piece = smem + 64 * (i / 16) + i % 16 / 4 * 16;
+            st_shared_u32((piece ^ (piece >> 7 & 3) << 4) + i % 4 * 4, i);
+        }
+    }
+    fence_proxy_async();
+    warp_sync();
+    if (thread_idx() == 0) {
+        tma_store_2d(&job->map, smem, 0, 0);
+        bulk_commit_group();
+        bulk_wait_group(0);
+    }
+}
+
+static void test_tma_store_reads_what_is_stored(void **state)
+{
+    (void)state;
+    struct clipped_job job = {.without = 64};
+    struct emu_tensor tensor = {.data = output,
+                                .element = EMU_U32,
+                                .rank = 2,
+                                .dims = {12, 3},
+                                .strides_bytes = {64},
+                                .box = {16, 4},
+                                .swizzle = EMU_SWIZZLE_64};
+    assert_null(emu_tensor_map_encode(&job.map, &tensor));
+    struct emu_launch launch = small_launch(kernel_clipped_store, 32);
+    launch.params = &job;
+    expect_ok_launch(launch);
+    assert_int_equal(output[16 * 2 + 11], 16 * 2 + 11);
+    job.without = 16 * 2 + 11;
+    expect_error_launch(launch, EMU_RACE, "TMA store reads uninitialised shared memory");
 }
 
 static void test_tma_ranks_and_swizzles(void **state)
@@ -589,6 +644,7 @@ int main(void)
         cmocka_unit_test(test_matrix),
         cmocka_unit_test(test_matrix_forms),
         cmocka_unit_test(test_tma_ranks_and_swizzles),
+        cmocka_unit_test(test_tma_store_reads_what_is_stored),
         cmocka_unit_test(test_bulk),
         cmocka_unit_test(test_cluster),
         cmocka_unit_test(test_multicast),

@@ -10,12 +10,12 @@ static int64_t draw(struct run *run, int64_t low, int64_t high)
     return test_rng_range(&run->rng, low, high);
 }
 
-// The row of the box: whole pieces of 16 bytes, not wider than the swizzle.
+// The row of the box: whole pieces of 16 bytes, with a swizzle its width.
 static uint32_t draw_row_bytes(struct run *run, emu_swizzle swizzle)
 {
-    static const int64_t pieces[] = {
-        [EMU_SWIZZLE_NONE] = 16, [EMU_SWIZZLE_32] = 2, [EMU_SWIZZLE_64] = 4, [EMU_SWIZZLE_128] = 8};
-    return 16 * (uint32_t)draw(run, 1, pieces[swizzle]);
+    static const uint32_t bytes[] = {
+        [EMU_SWIZZLE_32] = 32, [EMU_SWIZZLE_64] = 64, [EMU_SWIZZLE_128] = 128};
+    return swizzle == EMU_SWIZZLE_NONE ? 16 * (uint32_t)draw(run, 1, 16) : bytes[swizzle];
 }
 
 // Gives the bytes of the box.
