@@ -9,18 +9,18 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# The Hopper forward kernel: d_qk, d_v, block_n, warpgroups, stages, ping-pong, O apart, CTAs, registers; each with no
-# mask, an upper and both limits.
+# The Hopper forward kernel: d_qk, d_v, block_n, warpgroups, stages, ping-pong, O apart, CTAs, registers; each with whether operands are
+# gathered; each with no mask, an upper and both limits.
 forward_rows() {
-    local d_qk d_v block_n warpgroups stages ping_pong separate_o ctas load compute mask bf16
-    while read -r d_qk d_v block_n warpgroups stages ping_pong separate_o ctas load compute; do
+    local d_qk d_v block_n warpgroups stages ping_pong separate_o ctas load compute gather mask bf16
+    while read -r d_qk d_v block_n warpgroups stages ping_pong separate_o ctas load compute gather; do
         for mask in 0 1 3; do
             bf16=$((mask != 3))
             echo "fast src/device/sm90/sm90_forward.c sm_90a -DATTN_CFG_KERNEL=forward -DATTN_CFG_BF16=$bf16" \
                 "-DATTN_CFG_D_QK=$d_qk -DATTN_CFG_D_V=$d_v -DATTN_CFG_BLOCK_N=$block_n" \
                 "-DATTN_CFG_WARPGROUPS=$warpgroups -DATTN_CFG_STAGES=$stages -DATTN_CFG_MASK=$mask" \
                 "-DATTN_CFG_PING_PONG=$ping_pong -DATTN_CFG_SEPARATE_O=$separate_o -DATTN_CFG_CTAS=$ctas" \
-                "-DATTN_CFG_LOAD_REGISTERS=$load -DATTN_CFG_COMPUTE_REGISTERS=$compute"
+                "-DATTN_CFG_LOAD_REGISTERS=$load -DATTN_CFG_COMPUTE_REGISTERS=$compute -DATTN_CFG_GATHER=${gather:-0}"
         done
     done <<FORWARD
 64 64 128 3 3 1 1 1 32 160
@@ -30,6 +30,8 @@ forward_rows() {
 128 128 64 3 3 1 1 1 32 160
 192 128 64 2 2 0 0 1 40 232
 256 256 64 2 2 0 0 1 40 232
+128 128 64 1 2 0 1 2 72 184 1
+256 256 48 1 2 0 0 1 72 256 1
 FORWARD
 }
 

@@ -94,6 +94,9 @@ static void cuda_explain(const attn_plan_t *plan, attn_text_t *text)
                   (int)choice.family->shared_bytes(config), (int)gpu->shared_bytes,
                   (int)choice.row->registers_max);
     attn_text_add(text, "tuning row: %s (%s)\n", choice.row->reason, choice.row->date);
+    if (choice.family->explain != NULL) {
+        choice.family->explain(&plan->desc, text);
+    }
     explain_families(plan, gpu, text);
 }
 

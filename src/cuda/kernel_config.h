@@ -35,7 +35,7 @@ enum { ATTN_KERNEL_BIAS_F32 = 1, ATTN_KERNEL_BIAS_F16 = 2, ATTN_KERNEL_BIAS_BF16
     X(compute_registers, COMPUTE_REGISTERS, NULL)                                                  \
     X(mask, MASK, "_mask")                  /* ATTN_KERNEL_MASK_* */                               \
     X(paged, PAGED, "_paged")               /* K and V in pages of any size */                     \
-    X(gather, GATHER, "_gather")            /* K and V by plain loads: strides TMA cannot */       \
+    X(gather, GATHER, "_gather")            /* operands by copies: what TMA cannot address */      \
     X(split, SPLIT, "_split")               /* keys are cut, partial results are written */        \
     X(any_scale, ANY_SCALE, "_scale")       /* 1: the scale may be zero or negative */             \
     X(softcap, SOFTCAP, "_cap")             /* 1: scores are capped */                             \

@@ -28,7 +28,7 @@ static int row_fits(const attn_tuning_row_t *row, const attn_desc_t *desc,
     const int speaks_of_s_q = row->s_max != 0 || row->mask != 0;
     return (row->arch == 0 || row->arch == config->arch) && (row->d_max == 0 || d <= row->d_max) &&
            (row->mask == 0 || row->mask == mask) && row->options == has_score_options(config) &&
-           (row->s_max == 0 || desc->s_q <= row->s_max) &&
+           row->gather == config->gather && (row->s_max == 0 || desc->s_q <= row->s_max) &&
            !(speaks_of_s_q && desc->batch_invariant);
 }
 

@@ -18,6 +18,7 @@ typedef struct attn_tuning_row {
     int32_t mask;    // 1: with a mask, 2: without one
     int32_t options; // of the scores; a row is for kernels with some (1) or for those with none (0)
     int32_t s_max;   // longest sequence of queries; such a row is not for a batch-invariant plan
+    int32_t gather;  // the same: of operands that are copied (1) or that TMA brings (0)
     // What it sets.
     int32_t tile_m;
     int32_t tile_n;
@@ -79,6 +80,8 @@ struct attn_kernel_family {
     int32_t (*shared_bytes)(const attn_kernel_config_t *config);
     size_t (*workspace_bytes)(const attn_desc_t *desc, const attn_gpu_t *gpu,
                               const attn_kernel_config_t *config);
+    // Adds lines about a problem's kernel; NULL: nothing to say.
+    void (*explain)(const attn_desc_t *desc, attn_text_t *text);
     // Launches. Nothing but arithmetic and the launch itself.
     attn_status_t (*forward)(const attn_cuda_plan_t *cuda, const attn_desc_t *desc,
                              const attn_forward_args_t *args, void *workspace, void *stream);

@@ -26,9 +26,11 @@ static int options_legal(const attn_desc_t *desc, char reason[ATTN_REASON_BYTES]
 {
     static const char without[] = "this kernel has none";
     ATTN_REFUSE_IF(desc->block_sparse, "block_sparse: %d, %s", (int)desc->block_sparse, without);
-    ATTN_REFUSE_IF(desc->paged_kv, "paged_kv: %d, %s", (int)desc->paged_kv, without);
-    ATTN_REFUSE_IF(desc->has_kv_batch_idx, "has_kv_batch_idx: %d, %s", (int)desc->has_kv_batch_idx,
-                   without);
+    ATTN_REFUSE_IF(desc->has_kv_batch_idx && (desc->kv_batch < 1 || desc->kv_batch > INT32_MAX),
+                   "kv_batch: %lld, expected 1 to 2^31 - 1", (long long)desc->kv_batch);
+    ATTN_REFUSE_IF(desc->paged_kv && (desc->page_size > INT32_MAX || desc->num_pages > INT32_MAX),
+                   "page_size, num_pages: %lld, %lld, expected below 2^31",
+                   (long long)desc->page_size, (long long)desc->num_pages);
     ATTN_REFUSE_IF(desc->q_descale.present || desc->k_descale.present || desc->v_descale.present,
                    "q_descale, k_descale, v_descale: %s", without);
     ATTN_REFUSE_IF(desc->num_splits > 1, "num_splits: %lld, it cuts no keys",
@@ -42,22 +44,40 @@ static int forward_legal(const attn_desc_t *desc, const attn_gpu_t *gpu,
                          char reason[ATTN_REASON_BYTES])
 {
     ATTN_REFUSE_IF(gpu->compute != 90, "it is for sm_90, the GPU is sm_%d", (int)gpu->compute);
+    return attn_sm90_dtypes_legal(desc, reason) && options_legal(desc, reason) &&
+           attn_sm90_shape_legal(desc, reason);
+}
+
+// -------------------------------------------------------------------------------------------------
+// Canonical and best
+
+// Whether TMA can bring all operands: 1, or 0 with the reason, and they are gathered.
+static int tma_can(const attn_desc_t *desc, char reason[ATTN_REASON_BYTES])
+{
     const attn_sm90_operand_t operands[] = {
         attn_sm90_like_q("q", NULL, desc, &desc->q, desc->d_qk),
         attn_sm90_like_k("k", NULL, desc, &desc->k, desc->d_qk),
         attn_sm90_like_k("v", NULL, desc, &desc->v, desc->d_v),
         attn_sm90_like_q("o", NULL, desc, &desc->o, desc->d_v),
     };
-    int is_legal = attn_sm90_dtypes_legal(desc, reason) && options_legal(desc, reason) &&
-                   attn_sm90_shape_legal(desc, reason);
-    for (size_t i = 0; i < sizeof(operands) / sizeof(operands[0]) && is_legal; i++) {
-        is_legal = attn_sm90_operand_legal(&operands[i], reason);
+    ATTN_REFUSE_IF(desc->paged_kv, "paged_kv: 1, a page's rows are looked up");
+    ATTN_REFUSE_IF(desc->has_kv_batch_idx, "has_kv_batch_idx: 1, entries are looked up");
+    int can = 1;
+    for (size_t i = 0; i < sizeof(operands) / sizeof(operands[0]) && can; i++) {
+        can = attn_sm90_operand_legal(&operands[i], reason);
     }
-    return is_legal;
+    return can;
 }
 
-// -------------------------------------------------------------------------------------------------
-// Canonical and best
+static void forward_explain(const attn_desc_t *desc, attn_text_t *text)
+{
+    char reason[ATTN_REASON_BYTES];
+    if (tma_can(desc, reason)) {
+        attn_text_add(text, "operands: by TMA\n");
+    } else {
+        attn_text_add(text, "operands: gathered, slower than by TMA: %s\n", reason);
+    }
+}
 
 static int32_t bias_of(const attn_desc_t *desc)
 {
@@ -72,7 +92,9 @@ static int32_t bias_of(const attn_desc_t *desc)
 static void forward_canonical(const attn_desc_t *desc, const attn_gpu_t *gpu,
                               attn_kernel_config_t *config)
 {
+    char reason[ATTN_REASON_BYTES];
     config->kind = ATTN_KERNEL_FORWARD;
+    config->gather = !tma_can(desc, reason);
     config->arch = gpu->compute;
     config->bf16 = desc->q.dtype == ATTN_BF16;
     config->o_bytes = desc->o.dtype == ATTN_F32 ? 4 : 2;
@@ -92,7 +114,8 @@ static int32_t forward_shared_bytes(const attn_kernel_config_t *config)
 {
     return config->warpgroups * attn_sm90_qo_bytes(config->d_qk, config->d_v, config->separate_o) +
            config->stages * attn_sm90_kv_bytes(config->d_qk, config->d_v, config->tile_n) +
-           attn_sm90_barrier_bytes(config->stages);
+           attn_sm90_barrier_bytes(config->stages) +
+           (config->gather ? config->stages * ATTN_SM90_HIDDEN_BYTES : 0);
 }
 
 static size_t forward_workspace_bytes(const attn_desc_t *desc, const attn_gpu_t *gpu,
@@ -104,6 +127,91 @@ static size_t forward_workspace_bytes(const attn_desc_t *desc, const attn_gpu_t 
 }
 
 static const attn_tuning_row_t forward_rows[] = {
+    {.arch = 90,
+     .d_max = 128,
+     .gather = 1,
+     .tile_m = 64,
+     .tile_n = 64,
+     .stages = 2,
+     .warpgroups = 1,
+     .ctas = 2,
+     .load_registers = 72,
+     .compute_registers = 184,
+     .separate_o = 1,
+     .registers_max = 128,
+     .reason = "gathered: two CTAs hide each other's copies; addresses need registers",
+     .date = "not measured"},
+    {.arch = 90,
+     .d_max = 256,
+     .gather = 1,
+     .tile_m = 64,
+     .tile_n = 48,
+     .stages = 2,
+     .warpgroups = 1,
+     .ctas = 1,
+     .load_registers = 72,
+     .compute_registers = 256,
+     .registers_max = 255,
+     .reason = "gathered: all registers that addresses and O ask for",
+     .date = "not measured"},
+    {.arch = 90,
+     .d_max = 64,
+     .options = 1,
+     .gather = 1,
+     .tile_m = 64,
+     .tile_n = 64,
+     .stages = 2,
+     .warpgroups = 1,
+     .ctas = 1,
+     .load_registers = 72,
+     .compute_registers = 256,
+     .separate_o = 1,
+     .registers_max = 255,
+     .reason = "gathered, options of the scores: all registers",
+     .date = "not measured"},
+    {.arch = 90,
+     .d_max = 128,
+     .options = 1,
+     .gather = 1,
+     .tile_m = 64,
+     .tile_n = 32,
+     .stages = 2,
+     .warpgroups = 1,
+     .ctas = 1,
+     .load_registers = 72,
+     .compute_registers = 256,
+     .separate_o = 1,
+     .registers_max = 255,
+     .reason = "gathered, options of the scores: half as many keys beside O",
+     .date = "not measured"},
+    {.arch = 90,
+     .d_max = 192,
+     .options = 1,
+     .gather = 1,
+     .tile_m = 64,
+     .tile_n = 32,
+     .stages = 2,
+     .warpgroups = 1,
+     .ctas = 1,
+     .load_registers = 72,
+     .compute_registers = 256,
+     .registers_max = 255,
+     .reason = "gathered, options of the scores, wide heads",
+     .date = "not measured"},
+    {.arch = 90,
+     .d_max = 256,
+     .options = 1,
+     .gather = 1,
+     .tile_m = 64,
+     .tile_n = 16,
+     .stages = 2,
+     .warpgroups = 1,
+     .ctas = 1,
+     .load_registers = 72,
+     .compute_registers = 256,
+     .registers_max = 255,
+     .reason = "gathered, options of the scores beside 128 registers of O",
+     .date = "not measured"},
     {.arch = 90,
      .d_max = 64,
      .mask = 2,
@@ -321,6 +429,31 @@ static attn_gpu_score_t score_of(const attn_desc_t *desc, const attn_forward_arg
     return score;
 }
 
+static attn_status_t gather_operands(const attn_desc_t *desc, const attn_forward_args_t *args,
+                                     attn_gpu_forward_params_t *params)
+{
+    const attn_sm90_operand_t q = attn_sm90_like_q("q", args->q, desc, &desc->q, desc->d_qk);
+    const attn_sm90_operand_t k = attn_sm90_like_k("k", args->k, desc, &desc->k, desc->d_qk);
+    const attn_sm90_operand_t v = attn_sm90_like_k("v", args->v, desc, &desc->v, desc->d_v);
+    const attn_sm90_operand_t o = attn_sm90_like_q("o", args->o, desc, &desc->o, desc->d_v);
+    attn_gpu_gather_t *const gather = &params->gather;
+    params->q = attn_sm90_gathered(&q, &gather->q);
+    params->k = attn_sm90_gathered(&k, &gather->k);
+    params->v = attn_sm90_gathered(&v, &gather->v);
+    params->o = attn_sm90_gathered(&o, &gather->o);
+    if (desc->has_kv_batch_idx) {
+        gather->kv_batch_idx = args->kv_batch_idx;
+        gather->kv_batch = (int32_t)desc->kv_batch;
+    }
+    if (desc->paged_kv) {
+        gather->page_table = args->page_table;
+        gather->page_table_stride_b = desc->page_table_stride_b;
+        gather->page_size = (int32_t)desc->page_size;
+        gather->num_pages = (int32_t)desc->num_pages;
+    }
+    return ATTN_OK;
+}
+
 static attn_status_t encode_operands(const attn_cuda_plan_t *cuda, const attn_desc_t *desc,
                                      const attn_forward_args_t *args,
                                      attn_gpu_forward_params_t *params)
@@ -381,7 +514,8 @@ static attn_status_t forward_run(const attn_cuda_plan_t *cuda, const attn_desc_t
         .tiles = tiles_of(desc, config),
         .score = score_of(desc, args),
     };
-    ATTN_FORWARD_ERROR(encode_operands(cuda, desc, args, &params));
+    ATTN_FORWARD_ERROR(config->gather ? gather_operands(desc, args, &params)
+                                      : encode_operands(cuda, desc, args, &params));
     const uint32_t most = (uint32_t)(cuda->gpu->multiprocessors * config->ctas);
     const uint32_t ctas = params.tiles.count < most ? params.tiles.count : most;
     if (attn_sm90_has_unlike_tiles(desc) && params.tiles.count > ctas) {
@@ -406,5 +540,6 @@ const attn_kernel_family_t attn_sm90_forward_family = {
     .canonical = forward_canonical,
     .shared_bytes = forward_shared_bytes,
     .workspace_bytes = forward_workspace_bytes,
+    .explain = forward_explain,
     .forward = forward_run,
 };

@@ -38,10 +38,10 @@ int attn_sm90_shape_legal(const attn_desc_t *desc, char reason[ATTN_REASON_BYTES
 {
     const int64_t rows_q = attn_sm90_rows_q(desc);
     const int64_t rows_kv = attn_sm90_rows_kv(desc);
-    ATTN_REFUSE_IF(desc->d_qk > D_MAX || desc->d_qk % 8 != 0,
-                   "d_qk: %lld, expected a multiple of 8 up to %d", (long long)desc->d_qk, D_MAX);
-    ATTN_REFUSE_IF(desc->d_v > D_MAX || desc->d_v % 8 != 0,
-                   "d_v: %lld, expected a multiple of 8 up to %d", (long long)desc->d_v, D_MAX);
+    ATTN_REFUSE_IF(desc->d_qk > D_MAX, "d_qk: %lld, expected at most %d", (long long)desc->d_qk,
+                   D_MAX);
+    ATTN_REFUSE_IF(desc->d_v > D_MAX, "d_v: %lld, expected at most %d", (long long)desc->d_v,
+                   D_MAX);
     ATTN_REFUSE_IF(rows_q > ATTN_SM90_LENGTH_MAX || rows_kv > ATTN_SM90_LENGTH_MAX,
                    "rows of q and k: %lld, %lld, at most 2^30", (long long)rows_q,
                    (long long)rows_kv);
@@ -78,8 +78,11 @@ attn_sm90_operand_t attn_sm90_like_k(const char *name, const void *data, const a
     return (attn_sm90_operand_t){.name = name,
                                  .data = data,
                                  .tensor = tensor,
-                                 .b = desc->varlen_kv ? 1 : desc->batch,
-                                 .s = attn_sm90_rows_kv(desc),
+                                 .b = desc->varlen_kv          ? 1
+                                      : desc->paged_kv         ? desc->num_pages
+                                      : desc->has_kv_batch_idx ? desc->kv_batch
+                                                               : desc->batch,
+                                 .s = desc->paged_kv ? desc->page_size : attn_sm90_rows_kv(desc),
                                  .h = desc->heads_kv,
                                  .d = d};
 }
@@ -94,6 +97,8 @@ static int stride_legal(int64_t stride, int64_t size)
 int attn_sm90_operand_legal(const attn_sm90_operand_t *operand, char reason[ATTN_REASON_BYTES])
 {
     const attn_tensor_t *const tensor = operand->tensor;
+    ATTN_REFUSE_IF(operand->d % 8 != 0, "head dim of %s: %lld, TMA needs a multiple of 8",
+                   operand->name, (long long)operand->d);
     ATTN_REFUSE_IF(tensor->stride_d != 1, "%s.stride_d: %lld, TMA needs 1", operand->name,
                    (long long)tensor->stride_d);
     ATTN_REFUSE_IF(!stride_legal(tensor->stride_b, operand->b) ||
@@ -103,6 +108,34 @@ int attn_sm90_operand_legal(const attn_sm90_operand_t *operand, char reason[ATTN
                    operand->name, (long long)tensor->stride_b, (long long)tensor->stride_s,
                    (long long)tensor->stride_h);
     return 1;
+}
+
+// Whether a run of elements may be copied in pieces of `bytes`: rows, heads and entries begin at
+// multiples of it.
+static int divides(const attn_sm90_operand_t *operand, int32_t bytes)
+{
+    const attn_tensor_t *const tensor = operand->tensor;
+    const int64_t elements = bytes / (int64_t)attn_dtype_bytes(tensor->dtype);
+    return tensor->stride_d == 1 && (uintptr_t)operand->data % (uintptr_t)bytes == 0 &&
+           (operand->b <= 1 || tensor->stride_b % elements == 0) &&
+           (operand->s <= 1 || tensor->stride_s % elements == 0) &&
+           (operand->h <= 1 || tensor->stride_h % elements == 0);
+}
+
+attn_gpu_operand_t attn_sm90_gathered(const attn_sm90_operand_t *operand,
+                                      attn_gpu_elements_t *elements_out)
+{
+    const attn_tensor_t *const tensor = operand->tensor;
+    *elements_out = (attn_gpu_elements_t){
+        .stride_d = tensor->stride_d,
+        .copy_bytes = divides(operand, 16)  ? 16
+                      : divides(operand, 4) ? 4
+                                            : 2,
+    };
+    return (attn_gpu_operand_t){.data = operand->data,
+                                .stride_b = operand->b > 1 ? tensor->stride_b : 0,
+                                .stride_s = tensor->stride_s,
+                                .stride_h = tensor->stride_h};
 }
 
 attn_status_t attn_sm90_plain(const attn_sm90_operand_t *operand, attn_gpu_operand_t *plain_out)

@@ -48,6 +48,10 @@ int attn_sm90_operand_legal(const attn_sm90_operand_t *operand, char reason[ATTN
 // For plain loads and stores. Errors: ATTN_INVALID_ARGUMENT (the pointer's alignment).
 attn_status_t attn_sm90_plain(const attn_sm90_operand_t *operand, attn_gpu_operand_t *plain_out);
 
+// For kernels that gather: any strides, any pointer; the widest copies that they allow.
+attn_gpu_operand_t attn_sm90_gathered(const attn_sm90_operand_t *operand,
+                                      attn_gpu_elements_t *elements_out);
+
 // For TMA: (d, s, h, b), boxes of 64 columns. Errors: ATTN_DRIVER_ERROR.
 attn_status_t attn_sm90_encode(const attn_gpu_t *gpu, const attn_sm90_operand_t *operand,
                                int32_t box_rows, tensor_map *map_out);

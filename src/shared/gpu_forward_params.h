@@ -13,6 +13,26 @@ typedef struct attn_gpu_operand {
     int64_t stride_h;
 } attn_gpu_operand_t;
 
+// How elements of a row lie, for kernels that gather.
+typedef struct attn_gpu_elements {
+    int64_t stride_d;
+    int32_t copy_bytes; // 16 or 4: all rows can be copied in such pieces; 2: element by element
+} attn_gpu_elements_t;
+
+// What kernels that gather know beyond the rest.
+typedef struct attn_gpu_gather {
+    attn_gpu_elements_t q;
+    attn_gpu_elements_t k;
+    attn_gpu_elements_t v;
+    attn_gpu_elements_t o;
+    const int32_t *kv_batch_idx; // (batch), the entry of K and V; NULL: the sequence's own
+    const int32_t *page_table;   // (batch, pages of a sequence); NULL: not paged
+    int64_t page_table_stride_b;
+    int32_t kv_batch; // entries of K and V
+    int32_t page_size;
+    int32_t num_pages;
+} attn_gpu_gather_t;
+
 // Tiles are numbered in sections of section_heads heads, so that the K and V of the heads that run
 // at the same time stay in the L2 cache; within a section the query tiles with the most keys first.
 typedef struct attn_gpu_tiles {
@@ -48,7 +68,7 @@ typedef struct attn_gpu_score {
 
 typedef struct attn_gpu_forward_params {
     // (d, s, h, b), boxes of 64 columns: 64 rows of Q and O, BLOCK_N rows of K and V; 128-byte
-    // swizzle. Packed operands have b = 1.
+    // swizzle. Packed operands have b = 1. Not set for kernels that gather.
     tensor_map q_map;
     tensor_map k_map;
     tensor_map v_map;
@@ -74,6 +94,7 @@ typedef struct attn_gpu_forward_params {
     const float *sink; // (heads_q); NULL: none
     attn_gpu_tiles_t tiles;
     attn_gpu_score_t score;
+    attn_gpu_gather_t gather;
 } attn_gpu_forward_params_t;
 
 #endif

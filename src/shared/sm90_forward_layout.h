@@ -12,7 +12,8 @@ enum {
     ATTN_SM90_WARPGROUP_M = 64, // query rows of a warpgroup
     ATTN_SM90_WARPGROUP_THREADS = 128,
     ATTN_SM90_TILE_SLOTS = 2, // at compute, and at load, which works ahead
-    ATTN_SM90_TILE_BYTES = 48
+    ATTN_SM90_TILE_BYTES = 48,
+    ATTN_SM90_HIDDEN_BYTES = 16 // where operands are gathered: of a stage, a bit for each key
 };
 
 ATTN_SHARED int32_t attn_sm90_panels(int32_t d)

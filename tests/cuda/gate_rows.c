@@ -84,8 +84,9 @@ static void add_shape(int64_t s, int64_t d_qk, int64_t d_v, int mask, attn_dtype
     }
 }
 
-// Options of the scores, alone and in sets; the dims of each of their rows.
-static void add_options(void)
+// Options of the scores, alone and in sets; the dims of each of their rows. stride_d of Q: with
+// another than 1 operands are gathered.
+static void add_options(int64_t stride_d)
 {
     static const int64_t dims[] = {64, 128, 192, 256};
     for (size_t i = 0; i < sizeof(dims) / sizeof(dims[0]); i++) {
@@ -93,6 +94,7 @@ static void add_options(void)
         attn_desc_init(&desc, ATTN_BF16);
         attn_desc_set_shape(&desc, 1, 4096, 4096, 16, 16, dims[i]);
         desc.backend = ATTN_BACKEND_CUDA;
+        desc.q.stride_d = stride_d;
         desc.causal = 1;
         desc.window_left = 100;
         desc.softcap = 30.0f;
@@ -112,6 +114,20 @@ static void add_options(void)
     }
 }
 
+// Operands that are gathered, with the most code.
+static void add_gathered(int64_t d_qk, int64_t d_v)
+{
+    attn_desc_t desc;
+    attn_desc_init(&desc, ATTN_BF16);
+    attn_desc_set_shape(&desc, 1, 1024, 1024, 16, 16, d_qk);
+    desc.d_v = d_v;
+    desc.backend = ATTN_BACKEND_CUDA;
+    desc.window_left = 100;
+    desc.window_right = 0;
+    desc.q.stride_d = 2;
+    add_problem(&desc, ATTN_FORWARD, 90);
+}
+
 // Every rounded head dim without a mask and with both limits, which is the most code; pairs of
 // unlike dims; the other masks, types and lengths where head dims are usual.
 static void add_all(void)
@@ -121,7 +137,8 @@ static void add_all(void)
     static const int64_t usual[] = {64, 96, 128, 192, 256};
     static const int64_t lengths[] = {128, 512, 1024, 2048};
     const int64_t s = 16384;
-    add_options();
+    add_options(1);
+    add_options(2);
     add_shape(s, 64, 64, NO_KEYS, ATTN_BF16);
     add_shape(s, 64, 64, NO_KEYS, ATTN_F32);
     for (int64_t d = 16; d <= 256; d += 16) {
@@ -130,8 +147,10 @@ static void add_all(void)
     }
     for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
         add_shape(s, pairs[i][0], pairs[i][1], BOTH, ATTN_BF16);
+        add_gathered(pairs[i][0], pairs[i][1]);
     }
     for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++) {
+        add_gathered(usual[i], usual[i]);
         add_shape(s, usual[i], usual[i], UPPER, ATTN_BF16);
         add_shape(s, usual[i], usual[i], BOTH, ATTN_F16);
         for (size_t j = 0; j < sizeof(lengths) / sizeof(lengths[0]); j++) {

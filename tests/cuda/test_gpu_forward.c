@@ -43,10 +43,11 @@ static void run(const problem_t *p, results_t *results)
     attn_plan_destroy(plan);
 }
 
-// A problem that the kernels have: every mask by intervals, every length, GQA, sinks, head dims.
+// A problem that the kernels have: every mask by intervals, every length, GQA, sinks, head dims,
+// pages.
 static attn_desc_t draw(test_rng_t *rng)
 {
-    static const int64_t dims[] = {8, 16, 40, 64, 72, 96, 128, 128, 136, 192, 256};
+    static const int64_t dims[] = {8, 16, 37, 64, 72, 96, 128, 128, 136, 192, 256};
     attn_desc_t desc;
     attn_desc_init(&desc, test_rng_chance(rng, 50) ? ATTN_BF16 : ATTN_F16);
     const int64_t heads_kv = test_rng_range(rng, 1, 3);
@@ -72,6 +73,17 @@ static attn_desc_t draw(test_rng_t *rng)
     if (test_rng_chance(rng, 30)) {
         desc.varlen_kv = 1;
         desc.total_kv = desc.batch * desc.s_kv;
+    } else if (test_rng_chance(rng, 30)) {
+        desc.paged_kv = 1;
+        desc.page_size = test_rng_range(rng, 1, 100);
+        desc.pages_per_seq = desc.s_kv / desc.page_size + 1;
+        desc.num_pages = desc.batch * desc.pages_per_seq;
+    } else if (test_rng_chance(rng, 20)) {
+        desc.has_kv_batch_idx = 1;
+        desc.kv_batch = desc.batch + 2;
+    }
+    if (test_rng_chance(rng, 10)) {
+        desc.q.stride_d = test_rng_range(rng, 2, 3);
     }
     return desc;
 }

@@ -161,8 +161,9 @@ static void test_best(void **state)
         {.arch = 90, .d_max = 64, .mask = 1, .tile_n = 2},
         {.arch = 90, .d_max = 64, .tile_n = 3},
         {.d_max = 128, .mask = 2, .tile_n = 4},
+        {.arch = 90, .gather = 1, .tile_n = 6},
     };
-    const attn_kernel_family_t family = {.rows = rows, .row_count = 5};
+    const attn_kernel_family_t family = {.rows = rows, .row_count = 6};
     static const struct {
         int32_t arch, d_qk, d_v, mask, s_q, want, want_invariant;
     } cases[] = {
@@ -208,13 +209,43 @@ static void test_invariant_rows(void **state)
     }
 }
 
+// What TMA cannot address is gathered, by a row of its own, and by no other.
+static void test_gather(void **state)
+{
+    (void)state;
+    enum { TMA, ODD_DIM, ODD_STRIDE, STEPS, BROADCAST, BACKWARDS, ENTRIES, PAGES, PROBLEMS };
+    attn_gpu_t gpu;
+    attn_gpu_of_arch(90, &gpu);
+    for (int problem = TMA; problem < PROBLEMS; problem++) {
+        attn_desc_t desc;
+        attn_desc_t full;
+        attn_kernel_choice_t choice;
+        attn_desc_init(&desc, ATTN_BF16);
+        attn_desc_set_shape(&desc, 2, 64, 64, 2, 2, problem == ODD_DIM ? 36 : 64);
+        desc.backend = ATTN_BACKEND_CUDA;
+        desc.k.stride_h = problem == ODD_STRIDE ? 65 : problem == BROADCAST ? 0 : desc.k.stride_h;
+        desc.q.stride_d = problem == STEPS ? 2 : desc.q.stride_d;
+        desc.v.stride_s = problem == BACKWARDS ? -128 : desc.v.stride_s;
+        desc.has_kv_batch_idx = problem == ENTRIES;
+        desc.kv_batch = 3;
+        desc.paged_kv = problem == PAGES;
+        desc.page_size = 16;
+        desc.num_pages = 9;
+        desc.pages_per_seq = 4;
+        assert_int_equal(attn_desc_check(&desc, ATTN_FORWARD, &full), ATTN_OK);
+        assert_int_equal(attn_kernel_choose(&full, ATTN_FORWARD, &gpu, &choice), ATTN_OK);
+        assert_int_equal(choice.config.gather, problem != TMA);
+        assert_int_equal(choice.row->gather, problem != TMA);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_arch),           cmocka_unit_test(test_longest_name),
         cmocka_unit_test(test_name),           cmocka_unit_test(test_legal),
         cmocka_unit_test(test_choice),         cmocka_unit_test(test_best),
-        cmocka_unit_test(test_invariant_rows),
+        cmocka_unit_test(test_invariant_rows), cmocka_unit_test(test_gather),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

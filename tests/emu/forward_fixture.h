@@ -3,7 +3,7 @@
 #ifndef EMU_FORWARD_FIXTURE_H
 #define EMU_FORWARD_FIXTURE_H
 
-#include "sm90_fixture.h"
+#include "layout_fixture.h"
 
 static void forward_entry(const void *params)
 {
@@ -37,6 +37,9 @@ static attn_gpu_forward_params_t make_params(const struct forward_case *c,
     p.tiles.bh = c->b * c->h_q;
     p.tiles.section_heads = (int32_t)c->section_heads;
     p.tiles.count = (int64_t)p.tiles.m_tiles * p.tiles.bh;
+    if (ATTN_CFG_GATHER) {
+        return p;
+    }
     encode(&p.q_map, data->q, c, rows_q, c->h_q, c->d_qk, WARPGROUP_M);
     encode(&p.k_map, data->k, c, rows_kv, c->h_kv, c->d_qk, BLOCK_N);
     encode(&p.v_map, data->v, c, rows_kv, c->h_kv, c->d_v, BLOCK_N);
@@ -50,6 +53,11 @@ static inline emu_status launch_forward(const struct forward_case *c,
                                         uint32_t seed, struct emu_result *result)
 {
     attn_gpu_forward_params_t p = make_params(c, data);
+    struct layout_data layout = {.table = NULL};
+    if (ATTN_CFG_GATHER) {
+        layout = make_layout(c, data);
+        use_layout(&p, c, &layout);
+    }
     uint32_t counter = 0;
     p.tiles.counter = c->has_used || c->is_packed ? &counter : NULL;
     size_t o_bytes = (size_t)(data->q_rows * c->h_q * c->d_v) * 2;
@@ -68,7 +76,12 @@ static inline emu_status launch_forward(const struct forward_case *c,
         {"seqused_q", (void *)(uintptr_t)c->used_q, sizeof c->used_q, 0},
         {"seqused_kv", (void *)(uintptr_t)c->used_kv, sizeof c->used_kv, 0},
         {"leftpad_kv", (void *)(uintptr_t)c->leftpad, sizeof c->leftpad, 0},
-        {"counter", &counter, sizeof counter, EMU_READ_WRITE}};
+        {"counter", &counter, sizeof counter, EMU_READ_WRITE},
+        {"q spread", layout.q.memory, (size_t)layout.q.bytes, 0},
+        {"k spread", layout.k.memory, (size_t)layout.k.bytes, 0},
+        {"v spread", layout.v.memory, (size_t)layout.v.bytes, 0},
+        {"o spread", layout.o.memory, (size_t)layout.o.bytes, 1},
+        {"page_table", layout.given, table_bytes(c, &layout), 0}};
     struct emu_launch launch = {.name = "sm90_forward",
                                 .entry = forward_entry,
                                 .params = &p,
@@ -82,7 +95,12 @@ static inline emu_status launch_forward(const struct forward_case *c,
                                 .check = EMU_CHECK_STRICT,
                                 .seed = seed,
                                 .lag = seed ? 40 : 0};
-    return emu_launch(&launch, result);
+    emu_status status = emu_launch(&launch, result);
+    if (ATTN_CFG_GATHER) {
+        gather_spread(&layout.o, data->o, data->q_rows, c->h_q, c->d_v);
+        free_layout(&layout);
+    }
+    return status;
 }
 
 static inline void largest_errors(const struct forward_case *c, const struct forward_data *data,

@@ -37,9 +37,22 @@ struct forward_case {
     bool has_sink;
     bool has_dlse;   // backward
     float amplitude; // of q
-    int32_t nan_key; // v of this key (from 1) of each sequence is NaN
-    uint32_t ctas;   // of the grid
+    // Only where operands are gathered: how elements lie in memory, and K and V in pages.
+    const struct row_layout *layout;
+    int32_t page_size; // 0: not paged
+    int32_t bad_page;  // of each sequence (from 1): its number is none
+    int32_t nan_key;   // v of this key (from 1) of each sequence is NaN
+    uint32_t ctas;     // of the grid
     uint32_t section_heads;
+};
+
+// Strides in elements from what is dense: rows and heads lie apart by pad, elements by stride_d.
+struct row_layout {
+    int32_t first; // element of the memory, which is aligned to 128 bytes
+    int32_t stride_d;
+    int32_t pad;
+    int32_t sign;       // -1: rows and heads run backwards
+    int32_t copy_bytes; // what the host says of it
 };
 
 struct forward_data {
@@ -111,6 +124,9 @@ static bool sees(const struct forward_case *c, int32_t b, int64_t i, int64_t j)
     int64_t len_q = used(c, c->used_q, b, c->rows_q[b]);
     int64_t len_kv = used(c, c->used_kv, b, c->rows_kv[b]);
     int64_t position = i + (c->is_top_left ? 0 : len_kv - len_q);
+    if (c->bad_page && c->page_size && j / c->page_size == c->bad_page - 1) {
+        return false;
+    }
     return i < len_q && j < len_kv && (!c->has_leftpad || j >= c->leftpad[b]) &&
            (c->window_left < 0 || j >= position - c->window_left) &&
            (c->window_right < 0 || j <= position + c->window_right);

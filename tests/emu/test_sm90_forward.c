@@ -48,7 +48,8 @@ static void test_shared_bytes(void **state)
     assert_int_equal(FORWARD_SMEM_BYTES,
                      WARPGROUPS * attn_sm90_qo_bytes(D_QK, D_V, ATTN_CFG_SEPARATE_O) +
                          STAGES * attn_sm90_kv_bytes(D_QK, D_V, BLOCK_N) +
-                         attn_sm90_barrier_bytes(STAGES));
+                         attn_sm90_barrier_bytes(STAGES) +
+                         (ATTN_CFG_GATHER ? STAGES * ATTN_SM90_HIDDEN_BYTES : 0));
 }
 
 static void test_full(void **state)
@@ -265,6 +266,82 @@ static void test_narrow_head(void **state)
         .b = 1, .h_q = 2, .h_kv = 2, .s_q = 65, .s_kv = 100, .d_qk = D_QK - 8, .d_v = D_V - 8});
 }
 
+#if ATTN_CFG_GATHER
+// Head dims that are a multiple of nothing, in every layout; a NaN, so that the careful rows too.
+static void test_layouts(void **state)
+{
+    (void)state;
+    for (int i = ODD; i < LAYOUTS; i++) {
+        check_case((struct forward_case){.b = 2,
+                                         .h_q = 4,
+                                         .h_kv = 2,
+                                         .s_q = 70,
+                                         .s_kv = 150,
+                                         .d_qk = D_QK - narrower(i),
+                                         .d_v = D_V - narrower(i),
+                                         .has_used = true,
+                                         .used_q = {70, 33},
+                                         .used_kv = {150, 100},
+                                         .nan_key = 121,
+                                         .layout = layout_of(i)});
+    }
+}
+
+static void test_packed_layout(void **state)
+{
+    (void)state;
+    check_case((struct forward_case){.b = 3,
+                                     .h_q = 2,
+                                     .h_kv = 1,
+                                     .s_q = 100,
+                                     .s_kv = 130,
+                                     .d_v = D_V - 3,
+                                     .is_packed = true,
+                                     .rows_q = {17, 0, 100},
+                                     .rows_kv = {70, 11, 130},
+                                     .padding = 5,
+                                     .layout = layout_of(ODD)});
+}
+
+static void test_pages(void **state)
+{
+    (void)state;
+    static const int32_t sizes[] = {1, 7, 16, 128, 1000};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        check_case((struct forward_case){.b = 2,
+                                         .h_q = 2,
+                                         .h_kv = 1,
+                                         .s_q = 5,
+                                         .s_kv = 333,
+                                         .has_used = true,
+                                         .used_q = {5, 4},
+                                         .used_kv = {333, 77},
+                                         .page_size = sizes[i],
+                                         .layout = layout_of(i % 2 ? ODD : DENSE)});
+    }
+}
+
+// Keys of a page that is none are hidden, to the tensor cores and to the careful rows. With one
+// page there is nothing else to see.
+static void test_bad_pages(void **state)
+{
+    (void)state;
+    static const int32_t sizes[] = {7, 100, 1000};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        struct forward_case c = {.b = 2,
+                                 .h_q = 1,
+                                 .h_kv = 1,
+                                 .s_q = 40,
+                                 .s_kv = 250,
+                                 .page_size = sizes[i],
+                                 .bad_page = sizes[i] == 1000 ? 1 : 2};
+        check_case(c);
+        c.nan_key = 9; // in the bad page of sevens, else in a good one
+        check_case(c);
+    }
+}
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -289,6 +366,12 @@ int main(void)
         cmocka_unit_test(test_left_padding),
 #endif
         cmocka_unit_test(test_narrow_head),
+#if ATTN_CFG_GATHER
+        cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_packed_layout),
+        cmocka_unit_test(test_pages),
+        cmocka_unit_test(test_bad_pages),
+#endif
     };
     return cmocka_run_group_tests_name("sm90_forward", tests, NULL, NULL);
 }

@@ -120,8 +120,8 @@ static const struct probe_kernel kernel = {
     .prologue = DEFINED(ATTN_CFG_KERNEL) DEFINED(ATTN_CFG_BF16) DEFINED(ATTN_CFG_D_QK)
         DEFINED(ATTN_CFG_D_V) DEFINED(ATTN_CFG_BLOCK_N) DEFINED(ATTN_CFG_WARPGROUPS)
             DEFINED(ATTN_CFG_STAGES) DEFINED(ATTN_CFG_MASK) DEFINED(ATTN_CFG_PING_PONG)
-                DEFINED(ATTN_CFG_SEPARATE_O) DEFINED(ATTN_CFG_CTAS) DEFINED(ATTN_CFG_LOAD_REGISTERS)
-                    DEFINED(ATTN_CFG_COMPUTE_REGISTERS)};
+                DEFINED(ATTN_CFG_SEPARATE_O) DEFINED(ATTN_CFG_CTAS) DEFINED(ATTN_CFG_GATHER)
+                    DEFINED(ATTN_CFG_LOAD_REGISTERS) DEFINED(ATTN_CFG_COMPUTE_REGISTERS)};
 static const struct probe probe = {"product." TEXT(ATTN_CFG_KERNEL), &kernel,
                                    .cases = ATTN_CFG_MASK ? 3 : 1, .prepare = prepare_forward};
 const struct probe_list PRODUCT_LIST = {&probe, 1};

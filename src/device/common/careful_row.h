@@ -13,15 +13,17 @@
 #define ATTN_DEVICE_CAREFUL_ROW_H
 
 #include "careful_dot.h"
+#include "kv_rows.h"
 #include "score_options.h"
 
 // A row, its keys and the rows of the operands in memory.
 struct careful_row {
     const uint16_t *q;
-    const uint16_t *k; // of key 0 of the sequence
-    const uint16_t *v;
-    int64_t k_stride;
-    int64_t v_stride;
+    struct kv_rows k;
+    struct kv_rows v;
+    int64_t q_stride_d; // in elements
+    int64_t k_stride_d;
+    int64_t v_stride_d;
     int64_t key_begin;
     int64_t key_end;
     float scale;
@@ -56,10 +58,12 @@ DEVICE float careful_row_forward(const struct careful_row *row, int32_t d_qk, in
     }
     NO_UNROLL
     for (int64_t key = row->key_begin; key < row->key_end; key++) {
-        if (row_hides(&row->score, key)) {
+        const uint16_t *k = kv_row_at(&row->k, key);
+        if ((ATTN_CFG_GATHER && !k) || row_hides(&row->score, key)) {
             continue;
         }
-        float product = warp_dot(row->q, row->k + key * row->k_stride, d_qk);
+        const uint16_t *v = kv_row_at(&row->v, key);
+        float product = warp_dot_strided(row->q, row->q_stride_d, k, row->k_stride_d, d_qk);
         if (SCORES_ARE_MODIFIED) {
             product = row_score(&row->score, key, product);
         }
@@ -79,8 +83,8 @@ DEVICE float careful_row_forward(const struct careful_row *row, int32_t d_qk, in
         UNROLL
         for (int i = 0; i < (D_V + 31) / 32; i++) {
             int32_t d = lane + 32 * i;
-            float v = d < d_v ? load_element(row->v + key * row->v_stride + d) : 0.0f;
-            o[i] = fma_f32(o[i], rescale, weight * v);
+            float x = d < d_v ? load_element(v + d * row->v_stride_d) : 0.0f;
+            o[i] = fma_f32(o[i], rescale, weight * x);
         }
     }
     float lse;

@@ -3,7 +3,8 @@
 // tile in registers.
 //
 // Roles (FORWARD_THREADS threads, 128 to a warpgroup; the first is load's and schedule's)
-//   load      a thread of warp 0        Q once a tile, K and V blocks by TMA, last block first
+//   load      a thread of warp 0        Q once a tile, K and V blocks by TMA, last block first;
+//             or warps 2 and 3          by copies, where TMA cannot (ATTN_CFG_GATHER)
 //   schedule  a thread of warp 1        which tile comes next
 //   compute   1 to 3 warpgroups         64 query rows each: S = Q K^T, softmax in registers,
 //                                       O += P V with P straight from the registers
@@ -33,6 +34,8 @@
 //   tile full [s]        1                schedule, a tile published     load, compute
 //   tile empty [s]       4 x WARPGROUPS   compute, a thread of a warp,   schedule
 //                        + 1              and load
+//   With ATTN_CFG_GATHER each of load's 64 threads arrives at the full barriers for itself, and its
+//   two warps at those of tiles.
 //   barrier 1, 2, 3      256              turn at the tensor core: the warpgroup before arrives
 //   barrier 8, 9, 10     128              a warpgroup: staging of O is free; is filled
 //
@@ -41,24 +44,25 @@
 #include "../common/kernel.h"
 #include "../ptx/register.h"
 #include "sm90_forward_compute.h"
+#include "sm90_forward_gather.h"
 #include "sm90_forward_load.h"
 #include "sm90_schedule.h"
 
 DEVICE void init_barriers(uint32_t smem)
 {
-    mbarrier_init(smem + SMEM_Q_FULL, 1);
+    mbarrier_init(smem + SMEM_Q_FULL, LOAD_ARRIVALS);
     mbarrier_init(smem + SMEM_Q_EMPTY, WARPGROUPS);
     for (uint32_t s = 0; s < STAGES; s++) {
-        mbarrier_init(smem + SMEM_K_FULL + 8 * s, 1);
+        mbarrier_init(smem + SMEM_K_FULL + 8 * s, LOAD_ARRIVALS);
         mbarrier_init(smem + SMEM_K_EMPTY + 8 * s, 4 * WARPGROUPS);
-        mbarrier_init(smem + SMEM_V_FULL + 8 * s, 1);
+        mbarrier_init(smem + SMEM_V_FULL + 8 * s, LOAD_ARRIVALS);
         mbarrier_init(smem + SMEM_V_EMPTY + 8 * s, 4 * WARPGROUPS);
     }
     for (uint32_t s = 0; s < TILE_SLOTS; s++) {
         mbarrier_init(smem + SMEM_TILE_FULL + 8 * s, 1);
-        mbarrier_init(smem + SMEM_TILE_EMPTY + 8 * s, 4 * WARPGROUPS + 1);
+        mbarrier_init(smem + SMEM_TILE_EMPTY + 8 * s, 4 * WARPGROUPS + LOAD_WARPS);
     }
-    mbarrier_init(smem + SMEM_TILE_WANTED, 1);
+    mbarrier_init(smem + SMEM_TILE_WANTED, LOAD_WARPS);
     fence_mbarrier_init();
 }
 
@@ -74,7 +78,10 @@ ATTN_CFG_KERNEL(const GRID_CONSTANT attn_gpu_forward_params_t p)
     cta_sync();
     if (warpgroup == 0) {
         setmaxnreg_dec(ATTN_CFG_LOAD_REGISTERS);
-        if (thread_idx() == 0) {
+        if (ATTN_CFG_GATHER && thread_idx() >= GATHER_WARP * 32) {
+            ROLE("gather");
+            gather_tiles(&p, smem);
+        } else if (!ATTN_CFG_GATHER && thread_idx() == 0) {
             ROLE("load");
             load_tiles(&p, smem);
         } else if (thread_idx() == 32) {
@@ -84,6 +91,6 @@ ATTN_CFG_KERNEL(const GRID_CONSTANT attn_gpu_forward_params_t p)
     } else {
         ROLE("compute");
         setmaxnreg_inc(ATTN_CFG_COMPUTE_REGISTERS);
-        compute_tiles(&p, smem, warpgroup - 1);
+        compute_tiles(&p, smem, ATTN_CFG_GATHER && WARPGROUPS == 1 ? 0 : warpgroup - 1);
     }
 }

@@ -40,6 +40,12 @@ DEVICE void pass_turn(uint32_t group)
     }
 }
 
+// Where the block that K's stage holds says which of its keys have no page.
+DEVICE uint32_t hidden_keys_at(const struct compute *c)
+{
+    return c->smem + SMEM_HIDDEN + HIDDEN_BYTES * c->k_pipe.stage;
+}
+
 // S of the first block: nothing to overlap with yet.
 DEVICE void first_block(struct compute *c, float *s, uint32_t *weights, struct softmax *state,
                         const struct row_limits *limits, const struct score_rows *rows,
@@ -51,9 +57,11 @@ DEVICE void first_block(struct compute *c, float *s, uint32_t *weights, struct s
     load_score_block(c->p, rows, block, &extra);
     wgmma_wait_group(0);
     pin_f32(s, BLOCK_N / 2);
+    struct hidden_keys hidden = read_hidden_keys(hidden_keys_at(c));
     give_back(c->smem + SMEM_K_EMPTY + 8 * c->k_pipe.stage);
     pipe_advance(&c->k_pipe, STAGES);
     modify_scores(c->p, rows, &extra, block, s);
+    hide_keys(s, &hidden);
     mask_scores(s, limits, block);
     softmax_first(s, state, c->scale_log2);
     if (ATTN_CFG_DROPOUT) {
@@ -78,9 +86,11 @@ DEVICE void next_block(struct compute *c, float *s, float *o, uint32_t *weights,
     load_score_block(c->p, rows, block, &extra);
     wgmma_wait_group(1); // S is done, O still runs
     pin_f32(s, BLOCK_N / 2);
+    struct hidden_keys hidden = read_hidden_keys(hidden_keys_at(c));
     give_back(c->smem + SMEM_K_EMPTY + 8 * c->k_pipe.stage);
     pipe_advance(&c->k_pipe, STAGES);
     modify_scores(c->p, rows, &extra, block, s);
+    hide_keys(s, &hidden);
     if (is_masked) {
         mask_scores(s, limits, block);
     }

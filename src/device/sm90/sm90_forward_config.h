@@ -12,6 +12,7 @@
 //   ATTN_CFG_ANY_SCALE, _SOFTCAP, _ALIBI, _BIAS, _BOOL_MASK, _DROPOUT   ../common/score_options.h
 //   ATTN_CFG_PING_PONG       1: the warpgroups take turns at the tensor core
 //   ATTN_CFG_SEPARATE_O      1: O has a buffer of its own, so that the next Q can come early
+//   ATTN_CFG_GATHER          1: operands by cp.async and plain loads and stores, not by TMA
 //   ATTN_CFG_CTAS            per multiprocessor
 //   ATTN_CFG_LOAD_REGISTERS, ATTN_CFG_COMPUTE_REGISTERS   after the hand-over
 #ifndef ATTN_SM90_FORWARD_CONFIG_H
@@ -48,6 +49,15 @@ enum {
     K_BYTES = QK_PANELS * KEYS_PANEL_BYTES,
     V_BYTES = V_PANELS * KEYS_PANEL_BYTES,
 
+    // Who brings the operands: a thread that starts TMA, or two warps that copy.
+    GATHER_WARP = 2, // the first of them
+    GATHER_WARPS = 2,
+    LOAD_WARPS = ATTN_CFG_GATHER ? GATHER_WARPS : 1,
+    LOAD_ARRIVALS = ATTN_CFG_GATHER ? GATHER_WARPS * 32 : 1, // at a buffer that is full
+    // A bit for each key of a block that has no page.
+    HIDDEN_BYTES = ATTN_SM90_HIDDEN_BYTES,
+    HIDDEN_WORDS = (BLOCK_N + 31) / 32,
+
     // A warpgroup's O lies behind its Q, or over it: then nobody else's Q lies there.
     O_OFFSET_BYTES = ATTN_CFG_SEPARATE_O ? Q_GROUP_BYTES : 0,
     QO_GROUP_BYTES = O_OFFSET_BYTES + O_GROUP_BYTES > Q_GROUP_BYTES ? O_OFFSET_BYTES + O_GROUP_BYTES
@@ -67,7 +77,8 @@ enum {
     SMEM_TILE_EMPTY = SMEM_TILE_FULL + 8 * TILE_SLOTS,
     SMEM_TILE_WANTED = SMEM_TILE_EMPTY + 8 * TILE_SLOTS,
     SMEM_TILES = (SMEM_TILE_WANTED + 8 + 15) / 16 * 16,
-    FORWARD_SMEM_BYTES = SMEM_TILES + TILE_BYTES * TILE_SLOTS,
+    SMEM_HIDDEN = SMEM_TILES + TILE_BYTES * TILE_SLOTS,
+    FORWARD_SMEM_BYTES = SMEM_HIDDEN + (ATTN_CFG_GATHER ? STAGES * HIDDEN_BYTES : 0),
 
     // Named barriers: a warpgroup's turn at the tensor core, and its own meeting.
     BARRIER_TURN = 1,

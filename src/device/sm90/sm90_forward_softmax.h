@@ -67,6 +67,43 @@ DEVICE void mask_scores(float *s, const struct row_limits *limits, int32_t block
     }
 }
 
+// Keys of a block that have no page, a bit for each: rare, and only where operands are gathered.
+struct hidden_keys {
+    uint32_t words[HIDDEN_WORDS];
+};
+
+DEVICE struct hidden_keys read_hidden_keys(uint32_t smem_bits)
+{
+    struct hidden_keys hidden;
+    UNROLL
+    for (uint32_t i = 0; i < HIDDEN_WORDS; i++) {
+        hidden.words[i] = ATTN_CFG_GATHER ? ld_shared_u32(smem_bits + 4 * i) : 0;
+    }
+    if (ATTN_CFG_GATHER) {
+        warp_sync(); // all lanes have read it: the buffer may be given back
+    }
+    return hidden;
+}
+
+DEVICE void hide_keys(float *s, const struct hidden_keys *hidden)
+{
+    uint32_t column0 = thread_idx() % 4 * 2;
+    uint32_t any = 0;
+    UNROLL
+    for (int i = 0; i < HIDDEN_WORDS; i++) {
+        any |= hidden->words[i];
+    }
+    if (any) {
+        UNROLL
+        for (int i = 0; i < BLOCK_N / 2; i++) {
+            int column = i / 4 * 8 + i % 2;
+            if (hidden->words[column / 32] >> ((uint32_t)column % 32 + column0) & 1) {
+                s[i] = -INFINITY_F32;
+            }
+        }
+    }
+}
+
 DEVICE float thread_max(const float *s, int r)
 {
     float even = s[2 * r];

@@ -8,9 +8,9 @@
 #include "../ptx/bulk.h"
 #include "../ptx/fence.h"
 #include "../ptx/tma.h"
+#include "sm90_forward_rows.h"
 #include "sm90_forward_softmax.h"
-#include "sm90_forward_tile.h"
-#include "sm90_staging.h"
+#include "sm90_gather.h"
 
 // Beyond this the rounding of the anchor, 2^-24 of it, may be felt in exp2.
 #define ANCHOR_TRUSTED 1048576.0f
@@ -18,11 +18,37 @@
 // Of o, in memory.
 enum { O_CHUNK = 16 / ATTN_CFG_O_BYTES }; // elements of 16 bytes
 
+// A row in memory.
 DEVICE unsigned char *output_row(const attn_gpu_forward_params_t *p, int64_t b, int64_t row,
                                  int64_t h)
 {
     return (unsigned char *)p->o.data +
            (b * p->o.stride_b + row * p->o.stride_s + h * p->o.stride_h) * ATTN_CFG_O_BYTES;
+}
+
+// A row of the tile's sequence.
+DEVICE unsigned char *tile_output_row(const attn_gpu_forward_params_t *p, const struct tile *tile,
+                                      int32_t row)
+{
+    return output_row(p, p->lengths.cu_seqlens_q ? 0 : tile->b, tile->q_start + row, tile->h);
+}
+
+// Between elements of a row. The compiler would work out its multiples before the loop over tiles,
+// in registers that O needs.
+DEVICE int64_t stride_of_elements(const attn_gpu_elements_t *elements)
+{
+    return ATTN_CFG_GATHER ? (int64_t)kept_u64((uint64_t)elements->stride_d) : 1;
+}
+
+DEVICE void store_element(const attn_gpu_forward_params_t *p, unsigned char *row, int32_t column,
+                          float x)
+{
+    int64_t at = column * stride_of_elements(&p->gather.o);
+    if (ATTN_CFG_O_BYTES == 4) {
+        st_global_f32(row + 4 * at, x);
+    } else {
+        st_global_u16(row + 2 * at, PACK_X2(x, 0.0f));
+    }
 }
 
 // What became of a thread's two rows.
@@ -115,17 +141,13 @@ DEVICE void redo_rows(const attn_gpu_forward_params_t *p, uint32_t staging, uint
             attn_mask_shape_t shape = mask_shape(p, tile);
             attn_range_t keys = attn_row_kv_range(&shape, i);
             uint32_t is_used = i < tile->len_q;
-            int64_t b_q = p->lengths.cu_seqlens_q ? 0 : tile->b;
-            int64_t b_kv = p->lengths.cu_seqlens_kv ? 0 : tile->b;
             struct careful_row careful_row;
-            careful_row.q = (const uint16_t *)p->q.data + b_q * p->q.stride_b +
-                            (tile->q_start + i) * p->q.stride_s + tile->h * p->q.stride_h;
-            careful_row.k = (const uint16_t *)p->k.data + b_kv * p->k.stride_b +
-                            tile->kv_start * p->k.stride_s + tile->h_kv * p->k.stride_h;
-            careful_row.v = (const uint16_t *)p->v.data + b_kv * p->v.stride_b +
-                            tile->kv_start * p->v.stride_s + tile->h_kv * p->v.stride_h;
-            careful_row.k_stride = p->k.stride_s;
-            careful_row.v_stride = p->v.stride_s;
+            careful_row.q = query_row(p, tile, i);
+            careful_row.k = kv_rows_of(p, &p->k, tile);
+            careful_row.v = kv_rows_of(p, &p->v, tile);
+            careful_row.q_stride_d = stride_of_elements(&p->gather.q);
+            careful_row.k_stride_d = stride_of_elements(&p->gather.k);
+            careful_row.v_stride_d = stride_of_elements(&p->gather.v);
             careful_row.key_begin = keys.begin;
             careful_row.key_end = is_used ? keys.end : keys.begin;
             careful_row.scale = SCORES_ARE_MODIFIED ? 1.0f : p->scale;
@@ -141,8 +163,7 @@ DEVICE void redo_rows(const attn_gpu_forward_params_t *p, uint32_t staging, uint
             for (uint32_t n = 0; n < (D_V + 31) / 32; n++) {
                 uint32_t column = lane + 32 * n;
                 if (ATTN_CFG_O_BYTES == 4 && column < (uint32_t)p->d_v) {
-                    st_global_f32(output_row(p, b_q, tile->q_start + i, tile->h) + 4 * column,
-                                  o[n]);
+                    store_element(p, tile_output_row(p, tile, i), (int32_t)column, o[n]);
                 }
                 if (ATTN_CFG_O_BYTES == 2 && column < D_V) {
                     st_shared_u16(panel_address(staging, ROWS_PANEL_BYTES, row, column),
@@ -153,6 +174,26 @@ DEVICE void redo_rows(const attn_gpu_forward_params_t *p, uint32_t staging, uint
                 store_lse(p, tile, i, lse);
             }
         }
+    }
+}
+
+// A thread's columns of an fp32 row whose elements may lie apart. Their addresses are walked: kept,
+// they would be many registers.
+DEVICE void scatter_fragment_row(const attn_gpu_forward_params_t *p, unsigned char *row, int r,
+                                 const float *o, float factor)
+{
+    int32_t columns = p->d_v - (int32_t)(thread_idx() % 4 * 2); // from the thread's first one on
+    uint64_t step = (uint64_t)stride_of_elements(&p->gather.o) * 4;
+    unsigned char *element = row + thread_idx() % 4 * 2 * step;
+    UNROLL
+    for (int n = 0; n < D_V / 8; n++) {
+        if (8 * n < columns) {
+            st_global_f32(element, o[4 * n + 2 * r] * factor);
+        }
+        if (8 * n + 1 < columns) {
+            st_global_f32(element + step, o[4 * n + 2 * r + 1] * factor);
+        }
+        element += kept_u64(8 * step);
     }
 }
 
@@ -167,11 +208,13 @@ DEVICE void store_fragments(const attn_gpu_forward_params_t *p, const struct til
         if (row >= tile->rows || ends->is_careful[r]) {
             continue;
         }
-        unsigned char *out =
-            output_row(p, p->lengths.cu_seqlens_q ? 0 : tile->b, tile->q_start + row, tile->h);
+        unsigned char *out = tile_output_row(p, tile, row);
+        if (ATTN_CFG_GATHER) {
+            scatter_fragment_row(p, out, r, o, ends->factor[r]);
+        }
         UNROLL
         for (int n = 0; n < D_V / 8; n++) {
-            if (column + 8 * n < p->d_v) {
+            if (!ATTN_CFG_GATHER && column + 8 * n < p->d_v) {
                 st_global_v2_f32(out + 4 * (column + 8 * n), o[4 * n + 2 * r] * ends->factor[r],
                                  o[4 * n + 2 * r + 1] * ends->factor[r]);
             }
@@ -218,11 +261,17 @@ DEVICE void store_tile(const attn_gpu_forward_params_t *p, uint32_t staging, uin
     }
     fence_proxy_async(); // staging before the TMA store
     barrier_sync(BARRIER_GROUP + group, WARPGROUP_THREADS);
-    if (p->lengths.cu_seqlens_q && row0 + WARPGROUP_M > tile.rows) {
+    if (ATTN_CFG_GATHER) {
+        int32_t rows = tile.rows - row0;
+        scatter_rows((uint16_t *)tile_output_row(p, &tile, row0), p->o.stride_s, &p->gather.o,
+                     staging, ROWS_PANEL_BYTES, rows < WARPGROUP_M ? rows : WARPGROUP_M, p->d_v,
+                     thread_idx() % WARPGROUP_THREADS, WARPGROUP_THREADS);
+        barrier_sync(BARRIER_GROUP + group, WARPGROUP_THREADS); // read before it is staged again
+    } else if (p->lengths.cu_seqlens_q && row0 + WARPGROUP_M > tile.rows) {
         // A TMA store would write past the end of a packed sequence, into the next one.
-        copy_rows_out((uint16_t *)output_row(p, 0, tile.q_start + row0, tile.h), p->o.stride_s,
-                      staging, ROWS_PANEL_BYTES, tile.rows - row0, p->d_v,
-                      thread_idx() % WARPGROUP_THREADS, WARPGROUP_THREADS);
+        copy_rows_out((uint16_t *)tile_output_row(p, &tile, row0), p->o.stride_s, staging,
+                      ROWS_PANEL_BYTES, tile.rows - row0, p->d_v, thread_idx() % WARPGROUP_THREADS,
+                      WARPGROUP_THREADS);
         barrier_sync(BARRIER_GROUP + group, WARPGROUP_THREADS); // read before it is staged again
     } else if (is_first) {
         UNROLL
@@ -234,18 +283,23 @@ DEVICE void store_tile(const attn_gpu_forward_params_t *p, uint32_t staging, uin
     }
 }
 
-// Rows of the pack behind the last sequence: o = 0, lse = -inf. Shared out over the grid.
+// Rows of the pack behind the last sequence: o = 0, lse = -inf. Shared out over the grid, in chunks
+// of 16 bytes where memory allows.
 DEVICE void store_padding(const attn_gpu_forward_params_t *p, uint32_t thread, uint32_t threads)
 {
     int32_t first = length_at(p->lengths.cu_seqlens_q, p->lengths.batch, p->lengths.total_q);
     const uint32_t zeros[4] = {0, 0, 0, 0};
-    int32_t chunks = p->d_v / O_CHUNK;
+    int32_t chunks = ATTN_CFG_GATHER ? p->d_v : p->d_v / O_CHUNK;
     int64_t count = (int64_t)(p->lengths.total_q - first) * p->heads_q * chunks;
     for (int64_t i = (int64_t)block_idx_x() * threads + thread; i < count;
          i += (int64_t)grid_dim_x() * threads) {
         int64_t row = first + i / chunks / p->heads_q;
         int64_t h = i / chunks % p->heads_q;
-        st_global_v4_u32(output_row(p, 0, row, h) + i % chunks * 16, zeros);
+        if (ATTN_CFG_GATHER) {
+            store_element(p, output_row(p, 0, row, h), (int32_t)(i % chunks), 0.0f);
+        } else {
+            st_global_v4_u32(output_row(p, 0, row, h) + i % chunks * 16, zeros);
+        }
         if (p->lse && i % chunks == 0) {
             st_global_f32(p->lse + h * p->lse_stride_h + row * p->lse_stride_s, -INFINITY_F32);
         }
