@@ -89,6 +89,12 @@ void ld_global_v4_u32(uint32_t *r, const void *p)
     load(r, p, 16);
 }
 
+void st_global_u8(void *p, uint32_t value)
+{
+    uint8_t byte = (uint8_t)value;
+    store(p, &byte, sizeof byte);
+}
+
 void st_global_u16(void *p, uint32_t value)
 {
     uint16_t half = (uint16_t)value;

@@ -587,8 +587,8 @@ static inline void attn_append_args_init(attn_append_args_t *args)
     args->struct_size = sizeof(*args);
 }
 // Nothing is written if a token does not fit: "cache_seqlens[0] + 1 new = 65, capacity 64"; or if
-// two tokens have one place, by a page or an entry that sequences share. cache_seqlens is not
-// changed.
+// two tokens have one place, by a page or an entry that sequences share. On a GPU, whose memory the
+// host cannot check, tokens that do not fit are left out. cache_seqlens is not changed.
 ATTN_API attn_status_t attn_append(const attn_context_t *context, const attn_append_desc_t *desc,
                                    const attn_append_args_t *args, void *stream);
 

@@ -72,6 +72,10 @@ fast examples/ladder/blackwell_attention.c sm_103a -DHEAD_DIM=128
 fast examples/ladder/blackwell_attention_pair.c sm_100a
 fast examples/ladder/blackwell_attention_pair.c sm_103a
 fast src/device/common/fill_forward.c sm_90a -DATTN_CFG_KERNEL=fill -DATTN_CFG_O_BYTES=2
+fast src/device/common/merge_results.c sm_80 -DATTN_CFG_KERNEL=merge
+fast src/device/common/merge_results.c sm_90a -DATTN_CFG_KERNEL=merge
+fast src/device/common/append_tokens.c sm_80 -DATTN_CFG_KERNEL=append
+fast src/device/common/append_tokens.c sm_90a -DATTN_CFG_KERNEL=append
 $(forward_rows)
 $(backward_rows)
 assembles tests/emu/every_instruction.c sm_90a

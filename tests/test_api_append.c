@@ -587,7 +587,7 @@ static void wrong_descriptors_are_refused(void **state)
     REFUSED(ATTN_INVALID_ARGUMENT, "k_cache: stride 0", d.k_cache.stride_s = 0);
     REFUSED(ATTN_INVALID_ARGUMENT, "q_out: stride 0", d.heads_q = 3; d.q_out.stride_h = 0);
     REFUSED(ATTN_INVALID_ARGUMENT, "total_new: -1", d.varlen_new = 1; d.total_new = -1);
-    REFUSED(ATTN_NO_DEVICE, "backend: cuda", d.backend = ATTN_BACKEND_CUDA);
+    REFUSED(ATTN_NO_DEVICE, "backend: cuda", d.backend = ATTN_BACKEND_CUDA; d.batch = 0);
     REFUSED(ATTN_INVALID_ARGUMENT, "k_new: NULL", d.heads_q = 0);
 #undef REFUSED
     const attn_append_desc_t d = dense_desc(ATTN_F32);

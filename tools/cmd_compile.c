@@ -132,11 +132,10 @@ int cmd_compile(int argc, char **argv)
         .usage = "attn compile --arch sm_90a,... -o PACK [SHAPES...] [options]",
         .description =
             "Compiles the GPU kernels that problems need, for the architectures named, into one\n"
-            "file. Problems are those of shape files (as attn bench reads them), or one from the\n"
-            "options. NVRTC must be there, a GPU need not. Programs find the pack by the variable\n"
-            "ATTN_PACK (several with colons), and compile nothing that is in it; ATTN_JIT=0 "
-            "forbids\n"
-            "them to compile at all.",
+            "file, beside those of merge and append. Problems are those of shape files (as attn\n"
+            "bench reads them), or one from the options. NVRTC must be there, a GPU need not.\n"
+            "Programs find the pack by the variable ATTN_PACK (several with colons), and compile\n"
+            "nothing that is in it; ATTN_JIT=0 forbids them to compile at all.",
         .examples =
             "  attn compile --arch sm_90a --dtype bf16 --seqlen 4096 --dim 128 --causal -o k.pack\n"
             "  attn compile --arch sm_90a bench/shapes/hopper.txt -o kernels.pack\n"

@@ -245,6 +245,12 @@ attn_status_t attn_append_args_check(const attn_append_desc_t *desc, const attn_
                        !have_equal_strides(&desc->q, &desc->q_out),
                    ATTN_INVALID_ARGUMENT,
                    "q_out: the same memory as q, expected the same strides too");
+    return ATTN_OK;
+}
+
+attn_status_t attn_append_arrays_check(const attn_append_desc_t *desc,
+                                       const attn_append_args_t *args)
+{
     if (desc->varlen_new) {
         ATTN_FORWARD_ERROR(attn_check_cu_seqlens("cu_seqlens_new", args->cu_seqlens_new,
                                                  desc->batch, desc->s_new, desc->total_new));

@@ -41,9 +41,9 @@ attn_status_t attn_append(const attn_context_t *context, const attn_append_desc_
     attn_append_args_t full_args;
     attn_append_args_init(&full_args);
     ATTN_FORWARD_ERROR(attn_import("args", &full_args, sizeof(full_args), args));
-    // Reads lengths and tables, which a device backend's host side cannot.
+    ATTN_FORWARD_ERROR(attn_append_args_check(&full, &full_args));
     if (!backend->is_device) {
-        ATTN_FORWARD_ERROR(attn_append_args_check(&full, &full_args));
+        ATTN_FORWARD_ERROR(attn_append_arrays_check(&full, &full_args));
     }
     return backend->append(resolved, &full, &full_args, stream);
 }

@@ -4,6 +4,8 @@
 
 #include "../core/plan.h"
 #include "../core/status.h"
+#include "gpu_append.h"
+#include "gpu_merge.h"
 #include "kernel_family.h"
 
 // The plan's GPU. The text of a failure begins with the field that asked for a GPU.
@@ -118,28 +120,17 @@ static attn_status_t cuda_merge(const attn_context_t *context, const attn_merge_
                                 const float *o_part, const float *lse_part, void *o, float *lse,
                                 void *stream)
 {
-    (void)context;
-    (void)o_part;
-    (void)lse_part;
-    (void)o;
-    (void)lse;
-    (void)stream;
     const attn_gpu_t *gpu;
     ATTN_FORWARD_ERROR(find_gpu(desc->device_index, &gpu));
-    return attn_fail(ATTN_UNSUPPORTED, "backend: cuda, version %s has no kernel that merges",
-                     attn_version_string());
+    return attn_gpu_merge(context, gpu, desc, o_part, lse_part, o, lse, stream);
 }
 
 static attn_status_t cuda_append(const attn_context_t *context, const attn_append_desc_t *desc,
                                  const attn_append_args_t *args, void *stream)
 {
-    (void)context;
-    (void)args;
-    (void)stream;
     const attn_gpu_t *gpu;
     ATTN_FORWARD_ERROR(find_gpu(desc->device_index, &gpu));
-    return attn_fail(ATTN_UNSUPPORTED, "backend: cuda, version %s has no kernel that appends",
-                     attn_version_string());
+    return attn_gpu_append(context, gpu, desc, args, stream);
 }
 
 const attn_backend_ops_t attn_backend_cuda = {

@@ -6,7 +6,7 @@
 #include "gpu_launch.h"
 #include "kernel_family.h"
 
-enum { FILL_THREADS = 128, FILL_WARPS = FILL_THREADS / 32, FILL_CTAS_PER_SM = 16 };
+enum { FILL_THREADS = 128 };
 
 static int32_t element_bytes(attn_dtype_t dtype)
 {
@@ -84,10 +84,7 @@ static attn_status_t fill_forward(const attn_cuda_plan_t *cuda, const attn_desc_
         .heads_q = desc->heads_q,
         .d_v = desc->d_v,
     };
-    const int64_t wanted = (params.rows + FILL_WARPS - 1) / FILL_WARPS;
-    const int64_t most = (int64_t)cuda->gpu->multiprocessors * FILL_CTAS_PER_SM;
-    const attn_gpu_grid_t grid = {.ctas = {(uint32_t)(wanted < most ? wanted : most), 1, 1},
-                                  .threads = FILL_THREADS};
+    const attn_gpu_grid_t grid = attn_gpu_warps_grid(cuda->gpu, params.rows, FILL_THREADS);
     return attn_gpu_launch(cuda->gpu, cuda->kernels[0], &grid, &params, stream);
 }
 

@@ -8,9 +8,6 @@
 
 #include "../core/status.h"
 
-// More than any machine has (16 in the largest, 64 with virtual functions).
-#define GPUS_MAX 64
-
 typedef struct gpu_slot {
     attn_gpu_t gpu;
     attn_status_t status;
@@ -20,7 +17,7 @@ typedef struct gpu_slot {
 } gpu_slot_t;
 
 static pthread_once_t list_once = PTHREAD_ONCE_INIT;
-static gpu_slot_t slots[GPUS_MAX];
+static gpu_slot_t slots[ATTN_GPUS_MAX];
 static int32_t slot_count;
 static attn_status_t list_status;
 static attn_error_text_t list_error;
@@ -65,7 +62,7 @@ static attn_status_t list_gpus(void)
     int32_t count;
     ATTN_DRIVER_CHECK(driver, "cuDeviceGetCount", driver->device_count(&count));
     ATTN_RETURN_IF(count < 1, ATTN_NO_DEVICE, "the NVIDIA driver sees no GPU");
-    slot_count = count < GPUS_MAX ? count : GPUS_MAX;
+    slot_count = count < ATTN_GPUS_MAX ? count : ATTN_GPUS_MAX;
     for (int32_t i = 0; i < slot_count; i++) {
         gpu_slot_t *const slot = &slots[i];
         (void)pthread_mutex_init(&slot->mutex, NULL);

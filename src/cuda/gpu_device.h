@@ -4,6 +4,9 @@
 
 #include "driver.h"
 
+// More than any machine has (16 in the largest, 64 with virtual functions).
+#define ATTN_GPUS_MAX 64
+
 typedef struct attn_gpu {
     const attn_driver_t *driver;
     int32_t ordinal; // the driver's number, CUDA_VISIBLE_DEVICES applied

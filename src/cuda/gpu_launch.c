@@ -1,10 +1,14 @@
 // Launching kernels: see gpu_launch.h.
 #include "gpu_launch.h"
 
+#include "../core/checked.h"
 #include "../core/status.h"
 
 // CU_STREAM_LEGACY and CU_STREAM_PER_THREAD: names for streams of the current context.
 #define SPECIAL_STREAM_MAX 2
+
+// Of 128 threads: all that a multiprocessor holds.
+#define WARPS_GRID_CTAS_PER_SM 16
 
 static attn_status_t launch(const attn_gpu_t *gpu, const attn_gpu_kernel_t *kernel,
                             const attn_gpu_grid_t *grid, const void *params, cu_stream stream)
@@ -34,6 +38,14 @@ static attn_status_t launch(const attn_gpu_t *gpu, const attn_gpu_kernel_t *kern
         gpu->driver, "cuLaunchKernelEx",
         gpu->driver->launch(&config, (cu_function)(void *)kernel->kernel, parameters, NULL));
     return ATTN_OK;
+}
+
+attn_gpu_grid_t attn_gpu_warps_grid(const attn_gpu_t *gpu, int64_t units, uint32_t threads)
+{
+    const int64_t wanted = attn_ceil_div(units, threads / 32);
+    const int64_t most = (int64_t)gpu->multiprocessors * WARPS_GRID_CTAS_PER_SM;
+    return (attn_gpu_grid_t){.ctas = {(uint32_t)attn_smaller(wanted, most), 1, 1},
+                             .threads = threads};
 }
 
 attn_status_t attn_gpu_launch(const attn_gpu_t *gpu, const attn_gpu_kernel_t *kernel,

@@ -14,6 +14,10 @@ typedef struct attn_gpu_grid {
     int32_t is_programmatic;
 } attn_gpu_grid_t;
 
+// CTAs of `threads` threads whose warps walk over `units` pieces of work, for kernels that are
+// bound by memory and need few registers.
+attn_gpu_grid_t attn_gpu_warps_grid(const attn_gpu_t *gpu, int64_t units, uint32_t threads);
+
 // Launches with one struct as the parameter. A grid without CTAs is no launch. stream is the
 // caller's CUstream; without one (NULL, or one of the driver's two special values) the launch goes
 // to the caller's current context if that is of gpu, else to the GPU's primary one.

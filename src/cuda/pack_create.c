@@ -1,10 +1,11 @@
 // attn_pack_create: the kernels that a list of problems needs on a list of architectures, each
-// once, in one file.
+// once, and those that need no problem, in one file.
 #include <stdlib.h>
 #include <string.h>
 
 #include "../core/desc.h"
 #include "../core/status.h"
+#include "gpu_shared_kernel.h"
 #include "kernel_family.h"
 #include "kernel_pack.h"
 
@@ -51,6 +52,27 @@ static attn_status_t add_image(part_list_t *list, const attn_kernel_image_t *ima
     return ATTN_OK;
 }
 
+static attn_status_t add_kernel(const attn_context_t *context, const attn_kernel_request_t *request,
+                                part_list_t *list)
+{
+    attn_kernel_image_t image;
+    ATTN_FORWARD_ERROR(attn_kernel_image_get(context, request, 1, &image));
+    const attn_status_t status = add_image(list, &image);
+    attn_kernel_image_free(&image);
+    return status;
+}
+
+// Kernels that no descriptor asks for: they are few and small.
+static attn_status_t add_shared(const attn_context_t *context, int32_t compute, part_list_t *list)
+{
+    for (int32_t which = 0; which < ATTN_GPU_SHARED_COUNT; which++) {
+        attn_gpu_shared_text_t text;
+        attn_gpu_shared_text_fill(&text, (attn_gpu_shared_t)which, compute);
+        ATTN_FORWARD_ERROR(add_kernel(context, &text.request, list));
+    }
+    return ATTN_OK;
+}
+
 static attn_status_t add_problem(const attn_context_t *context, const attn_desc_t *desc,
                                  attn_op_t op, int32_t compute, part_list_t *list)
 {
@@ -63,16 +85,12 @@ static attn_status_t add_problem(const attn_context_t *context, const attn_desc_
     attn_gpu_of_arch(compute, &gpu);
     attn_kernel_choice_t choice;
     ATTN_FORWARD_ERROR(attn_kernel_choose(&full, op, &gpu, &choice));
-    attn_status_t status = ATTN_OK;
-    for (int32_t part = 0; part <= choice.family->part_count && status == ATTN_OK; part++) {
+    for (int32_t part = 0; part <= choice.family->part_count; part++) {
         attn_kernel_text_t text;
         attn_kernel_text_fill(&text, &choice, part);
-        attn_kernel_image_t image;
-        ATTN_FORWARD_ERROR(attn_kernel_image_get(context, &text.request, 1, &image));
-        status = add_image(list, &image);
-        attn_kernel_image_free(&image);
+        ATTN_FORWARD_ERROR(add_kernel(context, &text.request, list));
     }
-    return status;
+    return ATTN_OK;
 }
 
 // One architecture of the list at *archs, which moves behind it; 0 at the end.
@@ -101,7 +119,7 @@ static attn_status_t collect(const attn_context_t *context, const char *archs,
                              const attn_desc_t *const *descs, const attn_op_t *ops, size_t count,
                              part_list_t *list)
 {
-    list->room = count * count_archs(archs) * ATTN_KERNEL_PARTS_MAX;
+    list->room = count_archs(archs) * (count * ATTN_KERNEL_PARTS_MAX + ATTN_GPU_SHARED_COUNT);
     list->parts = calloc(list->room, sizeof(*list->parts));
     list->memory = calloc(list->room, sizeof(*list->memory));
     ATTN_RETURN_IF(list->parts == NULL || list->memory == NULL, ATTN_OUT_OF_MEMORY,
@@ -115,6 +133,7 @@ static attn_status_t collect(const attn_context_t *context, const char *archs,
             attn_error_save(&reason);
             ATTN_RETURN_IF(status != ATTN_OK, status, "descs[%zu]: %.480s", i, reason.text);
         }
+        ATTN_FORWARD_ERROR(add_shared(context, compute, list));
     } while (*archs != '\0');
     return ATTN_OK;
 }

@@ -113,13 +113,13 @@ expect 0 '"gpus": []' "$attn" info --json
 ATTN_CACHE=$PWD/kernels
 export ATTN_CACHE
 expect 0 "kernels 0, bytes 0, damaged 0" "$attn" cache
-expect 0 "kernels.pack: kernels 2, problems 1, architectures sm_90a,sm_100a" \
+expect 0 "kernels.pack: kernels 6, problems 1, architectures sm_90a,sm_100a" \
     "$attn" compile --arch sm_90a,sm_100a --seqlen 64,0 -o kernels.pack
-expect 0 '"kernels": 1' "$attn" compile -a sm_90a --seqlen 64,0 --json -o one.pack
+expect 0 '"kernels": 3' "$attn" compile -a sm_90a --seqlen 64,0 --json -o one.pack
 printf 'none s=0 d=64 dtype=bf16,\n' >bad.txt
 expect 2 "bad.txt:1" "$attn" compile -a sm_90a bad.txt -o bad.pack
 printf 'none s=0 d=64 dtype=bf16\nnone32 s=0 d=128\nsame s=0 d=32\n' >none.txt
-expect 0 "kernels 2, problems 3" "$attn" compile -a sm_90a none.txt -o three.pack
+expect 0 "kernels 4, problems 3" "$attn" compile -a sm_90a none.txt -o three.pack
 printf 'none s=0 d=64\nsome s=0,64 d=64\n' >some.txt
 expect 2 "some/64: unsupported" "$attn" compile -a sm_90a some.txt -o bad.pack
 expect 2 "compile: unsupported: legal, but no kernel here does it: backend: cuda" "$attn" compile -a sm_90a --seqlen 64 -o bad.pack

@@ -199,11 +199,55 @@ static void launches_backward(void)
     attn_plan_destroy(plan);
 }
 
+// Merging and appending need no plan: the first call loads, the others launch.
+static void launches_without_plan(void)
+{
+    static _Alignas(64) char memory[64];
+    float *const floats = (float *)(void *)memory;
+    attn_merge_desc_t merge;
+    attn_merge_desc_init(&merge, ATTN_BF16);
+    merge.backend = ATTN_BACKEND_CUDA;
+    merge.parts = 3;
+    merge.batch = 2;
+    merge.s_q = 5;
+    merge.heads_q = 4;
+    merge.d_v = 130;
+    for (int i = 1; i <= 2; i++) {
+        CHILD_CHECK(attn_merge(NULL, &merge, floats, floats, memory, NULL, NULL) == ATTN_OK);
+        const struct fake_state *const fake = fake_state();
+        CHILD_CHECK(strcmp(fake->kernel, "sm90_merge") == 0 && fake->loads == 1);
+        // 40 rows of two warps each.
+        CHILD_CHECK(fake->launches == i && fake->config.grid[0] == 20);
+    }
+    const struct fake_state *const fake = fake_state();
+    attn_append_desc_t append;
+    attn_append_desc_init(&append, ATTN_BF16);
+    append.backend = ATTN_BACKEND_CUDA;
+    append.batch = append.cache_batch = 2;
+    append.s_new = 3;
+    append.heads_kv = 2;
+    append.d_qk = append.d_v = 64;
+    append.capacity = 10;
+    attn_append_args_t args;
+    attn_append_args_init(&args);
+    args.k_new = args.v_new = args.k_cache = args.v_cache = memory;
+    CHILD_CHECK(attn_append(NULL, &append, &args, NULL) == ATTN_INVALID_ARGUMENT);
+    CHILD_SAYS("cache_seqlens: NULL");
+    args.cache_seqlens = (int32_t *)(void *)memory;
+    CHILD_CHECK(attn_append(NULL, &append, &args, NULL) == ATTN_OK);
+    CHILD_CHECK(strcmp(fake->kernel, "sm90_append") == 0 && fake->loads == 2);
+    // 6 tokens, 2 heads each of K and V.
+    CHILD_CHECK(fake->launches == 3 && fake->config.grid[0] == 6);
+    append.batch = 0;
+    CHILD_CHECK(attn_append(NULL, &append, &args, NULL) == ATTN_OK && fake->launches == 3);
+}
+
 static void test_launch(void **state)
 {
     (void)state;
     IN_CHILD(launches, DRIVER, COMPILER, NO_CACHE);
     IN_CHILD(launches_backward, DRIVER, COMPILER, NO_CACHE);
+    IN_CHILD(launches_without_plan, DRIVER, COMPILER, NO_CACHE);
     IN_CHILD(respects_context, DRIVER, COMPILER, NO_CACHE, TWO);
     IN_CHILD(two_kinds, DRIVER, COMPILER, NO_CACHE, TWO);
     IN_CHILD(one_kind, DRIVER, COMPILER, NO_CACHE, "FAKE_CUDA_DEVICES=90,90");
@@ -282,12 +326,6 @@ static void launch_fails(void)
 
 static void others_refuse(void)
 {
-    attn_merge_desc_t merge;
-    attn_merge_desc_init(&merge, ATTN_F32);
-    merge.backend = ATTN_BACKEND_CUDA;
-    merge.parts = merge.heads_q = merge.d_v = 1;
-    CHILD_CHECK(attn_merge(NULL, &merge, NULL, NULL, NULL, NULL, NULL) == ATTN_UNSUPPORTED);
-    CHILD_SAYS("backend: cuda, version");
     const attn_desc_t desc = problem(3, 0);
     CHILD_CHECK(attn_supports(NULL, &desc, ATTN_BACKWARD) == ATTN_UNSUPPORTED);
 }

@@ -170,7 +170,7 @@ DEVICE void use_memory(uint32_t *words, uint32_t smem)
     st_global_u16(words, ld_global_u16(words + 1));
     st_global_u32(words, ld_global_u32(words + 1));
     st_global_f32(words, ld_global_f32(words + 1));
-    st_global_u32(words, ld_global_u8(words));
+    st_global_u8(words, ld_global_u8(words));
     st_global_v2_f32(words, 1.0f, 2.0f);
     words[2] = atom_global_add_u32(words, atom_shared_add_u32(smem, 1));
     words[3] = atom_global_cas_u32(words, 1, 2);

@@ -82,6 +82,9 @@ PTX uint32_t ld_global_u8(const void *p) PTX_BODY(uint32_t r; asm volatile("ld.g
                                                                            : "l"(p)
                                                                            : "memory");
                                                   return r;);
+PTX void st_global_u8(void *p, uint32_t value)
+    PTX_BODY(asm volatile("st.global.u8 [%0], %1;" ::"l"(p), "r"(value)
+                          : "memory"););
 PTX uint32_t ld_global_u16(const void *p)
     PTX_BODY(uint16_t r; asm volatile("ld.global.u16 %0, [%1];"
                                       : "=h"(r)
@@ -156,6 +159,7 @@ PTX void red_global_add_f32(void *p, float value)
 #define ld_global_u32(p) (KERNEL_SITE, ld_global_u32(p))
 #define ld_global_f32(p) (KERNEL_SITE, ld_global_f32(p))
 #define ld_global_v4_u32(r, p) (KERNEL_SITE, ld_global_v4_u32(r, p))
+#define st_global_u8(p, value) (KERNEL_SITE, st_global_u8(p, value))
 #define st_global_u16(p, value) (KERNEL_SITE, st_global_u16(p, value))
 #define st_global_u32(p, value) (KERNEL_SITE, st_global_u32(p, value))
 #define st_global_f32(p, value) (KERNEL_SITE, st_global_f32(p, value))

@@ -22,6 +22,8 @@ KERNEL(128) probe_memory(const GRID_CONSTANT struct probe_params p)
     st_global_f32(out + 2, ld_shared_f32(own + 28));
     st_global_u16(out + 3, ld_shared_u16(own + 2));
     st_global_u16((uint16_t *)(out + 3) + 1, r[0]);
+    st_global_u8((unsigned char *)(out + 3) + 3,
+                 ld_global_u8((const unsigned char *)(p.in + 4 * t) + 5));
     st_global_u32(out + 8, atom_shared_add_u32(own, r[1]));
     st_global_u32(out + 9, ld_shared_u32(own));
     st_global_u32(out + 10, atom_global_add_u32(out + 4, r[2]));
