@@ -84,9 +84,11 @@ DEVICE void keys_block(struct keys *c, struct keys_registers *x, uint32_t slot, 
     uint32_t phase = c->step / STAGES & 1;
     uint32_t q = c->smem + SMEM_Q + stage * Q_BYTES;
     uint32_t d_o = c->smem + SMEM_DO + stage * DO_BYTES;
+    // V's descriptor is this one's plus a constant. Built from an address of its own it would wait
+    // in vector registers, 16 R2UR between a turn and its first product (counted in the SASS).
+    uint64_t k = swizzled_descriptor(c->smem + SMEM_K + c->key_group * GROUP_KEYS_BYTES, 0);
     mbarrier_wait(c->smem + SMEM_Q_FULL + 8 * stage, phase); // load brought Q and lse
-    issue_scores(x->s, swizzled_descriptor(c->smem + SMEM_K + c->key_group * GROUP_KEYS_BYTES, 0),
-                 swizzled_descriptor(q, 0), D_QK);
+    issue_scores(x->s, k, swizzled_descriptor(q, 0), D_QK);
     pass_turn(c->group);
     wgmma_wait_group(0); // dK of the last block and S are done
     pin_f32(x->s, BLOCK_M / 2);
@@ -102,8 +104,7 @@ DEVICE void keys_block(struct keys *c, struct keys_registers *x, uint32_t slot, 
     mbarrier_wait(c->smem + SMEM_DO_FULL + 8 * stage, phase); // load brought dO and delta
     pin_u32(x->weights, BLOCK_M / 4);
     take_turn(c->group);
-    issue_scores(x->s, swizzled_descriptor(c->smem + SMEM_V + c->key_group * GROUP_KEYS_BYTES, 0),
-                 swizzled_descriptor(d_o, 0), D_V);
+    issue_scores(x->s, k + SMEM_V / 16, swizzled_descriptor(d_o, 0), D_V);
     issue_dv(x->dv, x->weights, swizzled_descriptor(d_o, ROWS_PANEL_BYTES));
     pass_turn(c->group);
     wgmma_wait_group(0);
