@@ -97,10 +97,7 @@ DEVICE void keys_blocks(struct keys *c, struct keys_registers *x, uint32_t slot)
     }
     pass_turn(c->group);
     if (c->part == KEYS_WHOLE) {
-        wgmma_wait_group(0); // dK of the last block
-        pin_f32(x->dk, D_QK / 2);
-        pin_u32(x->weights, BLOCK_M / 4);
-        give_back(c->smem + SMEM_Q_EMPTY + 8 * ((c->step - 1) % STAGES));
+        end_last_block(c, x, 1);
     }
     uint32_t step = c->step - 1;
     // dQ is done with K
