@@ -2,8 +2,10 @@
 // backward, against the fp64 reference. A failing draw is made as simple as it stays failing, and
 // printed with the line that runs it again.
 //
-//   test_property [COUNT [SEED [FIRST]]]      draws FIRST .. FIRST + COUNT - 1 of a seed
+//   test_property [--tiled] [COUNT [SEED [FIRST]]]    draws FIRST .. FIRST + COUNT - 1 of a seed
 //
+// --tiled draws problems of several tiles, of the kind that a GPU has kernels for, instead of small
+// ones of every kind.
 // COUNT, SEED and FIRST can also come from ATTN_PROPERTY_COUNT, _SEED and _FIRST.
 #include "support.h"
 
@@ -15,12 +17,16 @@
 #define FAILURES_SHOWN 5
 
 typedef struct sweep {
+    random_problem_t (*draw)(uint64_t seed, uint64_t index);
+    const char *option; // that asks for this kind of draws
     uint64_t count;
     uint64_t seed;
     uint64_t first;
 } sweep_t;
 
-static sweep_t sweep = {.count = 500, .seed = 1, .first = 0};
+static sweep_t sweep = {
+    .draw = random_problem_draw, .option = "", .count = 500, .seed = 1, .first = 0};
+static uint64_t problems_run; // by a kernel
 
 static bool holds(const random_problem_t *r, char *why, size_t bytes)
 {
@@ -30,6 +36,7 @@ static bool holds(const random_problem_t *r, char *why, size_t bytes)
         p->options.backward = false;
     }
     const int count = problem_runners(p, runners);
+    problems_run += count > 0;
     bool all = true;
     for (int n = 0; n < count && all; n++) {
         runners[n].workers = r->workers;
@@ -77,8 +84,8 @@ static void show(const random_problem_t *drawn, const char *why, uint64_t index)
     printf("FAILED draw %llu: %s\n  problem:  %s\n", (unsigned long long)index, why, text);
     shrink(&simple, simple_why, sizeof(simple_why));
     random_problem_describe(&simple, text, sizeof(text));
-    printf("  simplest: %s\n  of it:    %s\n  rerun: tests/test_property 1 %llu %llu\n", text,
-           simple_why, (unsigned long long)sweep.seed, (unsigned long long)index);
+    printf("  simplest: %s\n  of it:    %s\n  rerun: tests/test_property %s1 %llu %llu\n", text,
+           simple_why, sweep.option, (unsigned long long)sweep.seed, (unsigned long long)index);
     fflush(stdout);
 }
 
@@ -89,7 +96,7 @@ static void test_random_problems(void **state)
     printf("seed %llu, draws %llu .. %llu\n", (unsigned long long)sweep.seed,
            (unsigned long long)sweep.first, (unsigned long long)(sweep.first + sweep.count - 1));
     for (uint64_t n = 0; n < sweep.count && failures < FAILURES_SHOWN; n++) {
-        const random_problem_t drawn = random_problem_draw(sweep.seed, sweep.first + n);
+        const random_problem_t drawn = sweep.draw(sweep.seed, sweep.first + n);
         char why[1024];
         if (!holds(&drawn, why, sizeof(why))) {
             failures++;
@@ -98,6 +105,10 @@ static void test_random_problems(void **state)
     }
     if (failures > 0) {
         fail_msg("%d draws failed (stopped at %d)", failures, FAILURES_SHOWN);
+    }
+    // A GPU that refuses what its kernels are made for must not pass for one that is right.
+    if (sweep.draw == random_tiled_draw) {
+        assert_true(2 * problems_run > sweep.count);
     }
 }
 
@@ -109,6 +120,12 @@ static uint64_t number(const char *text, const char *variable, uint64_t otherwis
 
 int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "--tiled") == 0) {
+        sweep.draw = random_tiled_draw;
+        sweep.option = "--tiled ";
+        argc--;
+        argv++;
+    }
     sweep.count = number(argc > 1 ? argv[1] : NULL, "ATTN_PROPERTY_COUNT", sweep.count);
     sweep.seed = number(argc > 2 ? argv[2] : NULL, "ATTN_PROPERTY_SEED", sweep.seed);
     sweep.first = number(argc > 3 ? argv[3] : NULL, "ATTN_PROPERTY_FIRST", sweep.first);

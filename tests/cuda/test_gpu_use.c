@@ -14,13 +14,6 @@ enum { WHY_BYTES = 512 };
 static char folder[300];
 static char cache_variable[320];
 
-// This file's own table of the driver's functions, and the copies'.
-static void open_gpu(int device)
-{
-    gpu_load();
-    gpu_copy_open(device);
-}
-
 // ---- a problem, its plan and its results
 
 struct use {
@@ -96,7 +89,7 @@ static void use_destroy(struct use *use)
 static void replays_with_lengths(attn_desc_t desc, const int32_t lengths[][3], int sets)
 {
     enum { CAPTURE_GLOBAL = 0 };
-    open_gpu(0);
+    gpu_copy_open(0);
     cu_stream stream;
     gpu_graph graph;
     gpu_graph_exec exec;
@@ -153,7 +146,7 @@ enum { ROUNDS = 20 };
 static void runs_in_streams(void)
 {
     enum { STREAMS = 3 };
-    open_gpu(0);
+    gpu_copy_open(0);
     cu_stream streams[STREAMS];
     struct use uses[STREAMS];
     for (int i = 0; i < STREAMS; i++) {
@@ -190,7 +183,7 @@ static void runs_on_all(void)
     int count = 0;
     attn_gpu_info_t info = {.struct_size = sizeof(info)};
     while (count < GPUS_MAX && attn_gpu_query(count, &info) == ATTN_OK) {
-        open_gpu(count);
+        gpu_copy_open(count);
         const attn_desc_t desc = decoder(count % 2 ? ATTN_F16 : ATTN_BF16, count);
         const problem_options_t options = {.seed = 20 + (uint64_t)count};
         GPU(stream_create(&streams[count], 1));
@@ -199,12 +192,12 @@ static void runs_on_all(void)
     }
     for (int round = 0; round < ROUNDS; round++) {
         for (int i = 0; i < count; i++) {
-            open_gpu((i + 1) % count);
+            gpu_copy_open((i + 1) % count);
             use_run(&uses[i], uses[i].plan, streams[i]);
         }
     }
     for (int i = 0; i < count; i++) {
-        open_gpu(i);
+        gpu_copy_open(i);
         GPU(stream_wait(streams[i]));
         use_judge(&uses[i]);
         use_destroy(&uses[i]);
@@ -227,7 +220,7 @@ static void plans_without_memory(void)
     enum { BLOCKS_MAX = 4096, SMALLEST_BYTES = 1 << 16 };
     static gpu_pointer blocks[BLOCKS_MAX];
     int count = 0;
-    open_gpu(0);
+    gpu_copy_open(0);
     for (size_t bytes = (size_t)1 << 36; bytes >= SMALLEST_BYTES; bytes /= 2) {
         while (count < BLOCKS_MAX && gpu.alloc(&blocks[count], bytes) == CU_SUCCESS) {
             count++;
@@ -264,7 +257,7 @@ enum { PROCESSES = 32, KILLED = 7 };
 
 static void plans_and_runs(void)
 {
-    open_gpu(0);
+    gpu_copy_open(0);
     const attn_desc_t desc = decoder(ATTN_BF16, 0);
     const problem_options_t options = {.seed = 40};
     struct use use;

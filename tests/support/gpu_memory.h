@@ -5,8 +5,6 @@
 
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "cuda/driver_api.h"
@@ -29,27 +27,16 @@ typedef struct CUgraphExec_st *gpu_graph_exec;
       (gpu_graph_exec * exec, gpu_graph graph, uint64_t flags))                                    \
     X(graph_launch, "cuGraphLaunch", (gpu_graph_exec exec, cu_stream stream))
 
-static struct {
+struct gpu_functions {
 #define GPU_FIELD(field, symbol, parameters) gpu_result(*field) parameters;
     GPU_DRIVER_FUNCTIONS(GPU_FIELD)
     GPU_TEST_FUNCTIONS(GPU_FIELD)
 #undef GPU_FIELD
-} gpu;
+};
+// Filled in by gpu_load.
+extern struct gpu_functions gpu;
 
-static inline void gpu_load(void)
-{
-    const char *why = NULL;
-    void *library = gpu_driver_open(&why);
-#define GPU_LOOK_UP(field, symbol, parameters)                                                     \
-    why = why != NULL ? why : gpu_driver_symbol(library, symbol, &gpu.field);
-    GPU_DRIVER_FUNCTIONS(GPU_LOOK_UP)
-    GPU_TEST_FUNCTIONS(GPU_LOOK_UP)
-#undef GPU_LOOK_UP
-    if (why != NULL) {
-        fprintf(stderr, "%s\n", why);
-        _exit(1);
-    }
-}
+void gpu_load(void);
 
 #define GPU(call)                                                                                  \
     do {                                                                                           \

@@ -103,16 +103,42 @@ static attn_status_t run_pass(const problem_t *p, const attn_plan_t *plan, bool 
     return status;
 }
 
-static attn_status_t repeat_forward(const problem_t *p, const attn_plan_t *plan,
-                                    const results_t *results, char *why, size_t why_bytes)
+static attn_status_t run_passes(const problem_t *p, const attn_plan_t *forward,
+                                const attn_plan_t *backward, const results_t *results, char *why,
+                                size_t why_bytes)
 {
+    const attn_status_t status = run_pass(p, forward, false, results, why, why_bytes);
+    return status == ATTN_OK && backward != NULL
+               ? run_pass(p, backward, true, results, why, why_bytes)
+               : status;
+}
+
+static bool equal_outputs(const results_t *a, const results_t *b)
+{
+    return operand_equal_bits(&a->o, &b->o) && operand_equal_bits(&a->lse, &b->lse);
+}
+
+static bool equal_gradients(const results_t *a, const results_t *b)
+{
+    return operand_equal_bits(&a->dq, &b->dq) && operand_equal_bits(&a->dk, &b->dk) &&
+           operand_equal_bits(&a->dv, &b->dv) && operand_equal_bits(&a->dsink, &b->dsink) &&
+           operand_equal_bits(&a->dbias, &b->dbias);
+}
+
+// The forward pass gives the same bits every time, the backward pass where it is asked to.
+static attn_status_t repeat(const problem_t *p, const attn_plan_t *forward,
+                            const attn_plan_t *backward, const results_t *results, char *why,
+                            size_t why_bytes)
+{
+    const attn_plan_t *const repeated = p->desc.deterministic ? backward : NULL;
     results_t again = results_create(p, &p->full);
-    attn_status_t status = run_pass(p, plan, false, &again, why, why_bytes);
-    if (status == ATTN_OK && !(operand_equal_bits(&again.o, &results->o) &&
-                               operand_equal_bits(&again.lse, &results->lse))) {
+    attn_status_t status = run_passes(p, forward, repeated, &again, why, why_bytes);
+    if (status == ATTN_OK && !(equal_outputs(&again, results) &&
+                               (repeated == NULL || equal_gradients(&again, results)))) {
         status = ATTN_INTERNAL_ERROR;
-        (void)snprintf(why, why_bytes, "%s: other bits at the second run",
-                       attn_plan_kernel_name(plan));
+        (void)snprintf(why, why_bytes, "%s%s%s: other bits at the second run",
+                       attn_plan_kernel_name(forward), repeated != NULL ? ", " : "",
+                       repeated != NULL ? attn_plan_kernel_name(repeated) : "");
     }
     results_destroy(&again);
     return status;
@@ -123,12 +149,7 @@ attn_status_t gpu_problem_run(const problem_t *p, const attn_plan_t *forward,
                               size_t why_bytes)
 {
     gpu_copy_open(0);
-    attn_status_t status = run_pass(p, forward, false, results_out, why_out, why_bytes);
-    if (status == ATTN_OK) {
-        status = repeat_forward(p, forward, results_out, why_out, why_bytes);
-    }
-    if (status == ATTN_OK && backward != NULL) {
-        status = run_pass(p, backward, true, results_out, why_out, why_bytes);
-    }
-    return status;
+    const attn_status_t status = run_passes(p, forward, backward, results_out, why_out, why_bytes);
+    return status == ATTN_OK ? repeat(p, forward, backward, results_out, why_out, why_bytes)
+                             : status;
 }

@@ -30,7 +30,8 @@ void gpu_problem_load(gpu_problem_t *gpu, const problem_t *problem, const result
 bool gpu_problem_fetch(const gpu_problem_t *gpu);
 void gpu_problem_destroy(gpu_problem_t *gpu);
 
-// Runs plans of the first GPU, forward twice: the bits must be the same. backward may be NULL.
+// Runs plans of the first GPU twice (backward only where the problem is deterministic): the bits
+// must be the same. backward may be NULL.
 // results_out comes from results_create. On failure why_out has the reason.
 attn_status_t gpu_problem_run(const problem_t *problem, const attn_plan_t *forward,
                               const attn_plan_t *backward, results_t *results_out, char *why_out,

@@ -214,11 +214,13 @@ int problem_isas(attn_isa_t isas_out[ATTN_ISA_COUNT])
 // ---- the GPU instead of the CPU: ATTN_TEST_GPU=1
 
 static int gpu_problems;
+static int gpu_problems_backward; // of these
 static int gpu_problems_refused;
 
 static void print_gpu_problems(void)
 {
-    printf("on the GPU: %d problems; no kernel for %d\n", gpu_problems, gpu_problems_refused);
+    printf("on the GPU: %d problems, %d of them backward; no kernel for %d\n", gpu_problems,
+           gpu_problems_backward, gpu_problems_refused);
 }
 
 bool problem_wants_gpu(void)
@@ -253,6 +255,7 @@ int problem_runners(const problem_t *p, runner_t runners_out[ATTN_ISA_COUNT])
         const bool is_able = problem_has_gpu_kernel(p, ATTN_FORWARD) &&
                              (!p->options.backward || problem_has_gpu_kernel(p, ATTN_BACKWARD));
         gpu_problems += is_able;
+        gpu_problems_backward += is_able && p->options.backward;
         gpu_problems_refused += !is_able;
         runners_out[0] = (runner_t){.backend = ATTN_BACKEND_CUDA};
         return is_able;

@@ -512,6 +512,7 @@ void random_problem_describe(const random_problem_t *r, char *text, size_t bytes
     add_flag(&line, "dsink", desc->wants_dsink);
     add_flag(&line, "num_splits", desc->num_splits);
     add_flag(&line, "batch_invariant", desc->batch_invariant);
+    add_flag(&line, "deterministic", desc->deterministic);
     add_flag(&line, "fill", (int64_t)r->options.fill);
     add_flag(&line, "visible_nans", r->options.visible_nans);
     add_flag(&line, "finite_padding", r->options.no_nan_unseen);
