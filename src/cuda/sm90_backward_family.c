@@ -344,7 +344,8 @@ static attn_status_t launch(const attn_cuda_plan_t *cuda, int32_t part, uint32_t
     const attn_gpu_grid_t grid = {.ctas = {ctas, 1, 1},
                                   .threads = threads,
                                   .shared_bytes =
-                                      (uint32_t)attn_kernel_shared_bytes(&cuda->choice, part)};
+                                      (uint32_t)attn_kernel_shared_bytes(&cuda->choice, part),
+                                  .is_programmatic = part != PREPROCESS};
     return attn_gpu_launch(cuda->gpu, cuda->kernels[part], &grid, params, stream);
 }
 

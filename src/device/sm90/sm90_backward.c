@@ -3,7 +3,8 @@
 // memory, on its way to dQ.
 //
 // It is the second of three kernels: sm90_backward_preprocess.c makes lse and delta ready and
-// clears the sums of dQ, sm90_backward_postprocess.c turns these sums into dq.
+// clears the sums of dQ, sm90_backward_postprocess.c turns these sums into dq. Each starts while
+// the one before it ends, and waits for it.
 //
 // Roles (BACKWARD_THREADS threads, 128 to a warpgroup; the first is load's and schedule's)
 //   load      a thread of warp 0        by TMA: K once a tile, Q block by block
@@ -49,6 +50,7 @@
 // A floor, d 128, cycles for 64 rows and 128 keys: products 2560, exponentials 512, shared memory
 // 2944; measured with this structure 3263 (29 Nov 2026, H200).
 #include "../common/kernel.h"
+#include "../ptx/pdl.h"
 #include "../ptx/register.h"
 #include "sm90_backward_dq.h"
 #include "sm90_backward_keys.h"
@@ -90,6 +92,8 @@ ATTN_CFG_KERNEL(const GRID_CONSTANT attn_gpu_backward_params_t p)
         init_barriers(smem);
     }
     cta_sync();
+    griddep_wait(); // preprocess is over
+    griddep_launch_dependents();
     if (warpgroup == 0) {
         setmaxnreg_dec(ATTN_CFG_LOAD_REGISTERS);
         if (thread_idx() == 0) {

@@ -7,7 +7,9 @@
 //   - suspects: keys whose dk or dv the main kernel found not finite. Usually none;
 //   - rows of packs behind the last sequence: zeros.
 //
-// Bound by memory: reads the sums of dQ, writes dq.
+// Bound by memory: reads the sums of dQ, writes dq. The last blocks go first: their sums are still
+// in L2.
+#include "../ptx/pdl.h"
 #include "sm90_backward_sink.h"
 #include "sm90_staging.h"
 
@@ -285,8 +287,9 @@ ATTN_CFG_KERNEL(const GRID_CONSTANT attn_gpu_backward_params_t p)
 {
     uint32_t base = dynamic_smem() + thread_idx() / 32 * (QK_PANELS * WARP_PANEL_BYTES);
     int32_t heads_kv = p.heads_q / p.group;
+    griddep_wait(); // the main kernel is over
     if (p.dq.data) {
-        struct query_block block = query_block_of(&p, block_idx_x());
+        struct query_block block = query_block_of(&p, grid_dim_x() - 1 - block_idx_x());
         NO_UNROLL
         for (uint32_t part = thread_idx() / 32; part < BLOCK_M / WARP_ROWS;
              part += POSTPROCESS_WARPS) {

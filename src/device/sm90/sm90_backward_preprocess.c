@@ -9,8 +9,10 @@
 //   - a copy of the last block of a sequence, with zeros behind its rows, where the operands hold
 //     something else there: another sequence, or garbage, which may be NaN.
 //
-// Bound by memory: reads O and dO, writes the sums of dQ.
+// Bound by memory: reads O and dO, writes the sums of dQ. The last blocks go first, so that those
+// that the main kernel begins with are still in L2.
 #include "../../shared/exp2.h"
+#include "../ptx/pdl.h"
 #include "../ptx/warp.h"
 #include "sm90_backward_block.h"
 
@@ -120,7 +122,8 @@ DEVICE void copy_edge(uint16_t *edge, const attn_gpu_operand_t *operand, int32_t
 KERNEL(ATTN_SM90_BACKWARD_PREPROCESS_THREADS)
 ATTN_CFG_KERNEL(const GRID_CONSTANT attn_gpu_backward_params_t p)
 {
-    struct query_block block = query_block_of(&p, block_idx_x());
+    griddep_launch_dependents();
+    struct query_block block = query_block_of(&p, grid_dim_x() - 1 - block_idx_x());
     if (block_idx_x() == 0 && thread_idx() == 0) {
         st_global_u32(p.scratch.counter, 0);
     }
