@@ -3,9 +3,9 @@
 //
 // There is a cell for each 16 bytes, the unit of TMA and of wgmma; an access to less splits the
 // cell into one for each 2 bytes until a whole write joins it again. A cell knows its last writer
-// and all readers since that are not ordered before another reader. Checks happen when an operation
-// is issued, with the issuing thread's clocks, so they do not depend on when an asynchronous
-// operation happens to run.
+// and all readers since, but for some that are ordered before another. Checks happen when an
+// operation is issued, with the issuing thread's clocks, so they do not depend on when an
+// asynchronous operation happens to run.
 //
 //   read after write, write after write    the writer's epoch must be known to the thread
 //   write after read                       so must those of all readers
@@ -18,6 +18,8 @@ enum {
     CHUNKS = (SMEM_BASE + SMEM_MAX) / CHUNK_BYTES,
     PART_BYTES = 2,
     PARTS = CHUNK_BYTES / PART_BYTES,
+    PRUNE_READS = 8,
+    AGENTS = 1 << 16,
     NO_NODE = 0 // index 0 of the pool is never used
 };
 
@@ -30,7 +32,8 @@ struct reader {
 
 struct cell {
     uint32_t write_epoch;
-    uint32_t readers; // a list in the pool
+    uint32_t readers; // a list in the pool, latest first
+    uint32_t room;    // readers to come before the list is pruned
     uint16_t write_agent;
     uint8_t write_kind;
     bool written : 1;
@@ -53,6 +56,8 @@ struct shadow {
     uint32_t reader_count;
     uint32_t reader_capacity;
     uint32_t free_readers;
+    uint32_t prunings;
+    uint32_t seen[AGENTS]; // the last pruning that met a reader of the agent
 };
 
 struct shadow *shadow_create(void)
@@ -127,34 +132,57 @@ static void add_reader(struct shadow *shadow, struct cell *cell, uint32_t agent,
     cell->readers = node;
 }
 
-// Readers ordered before the present thread need not be remembered beside it: who is ordered after
-// it is after them.
-static void record_read(struct shadow *shadow, struct cell *cell, const struct access *access)
+static uint32_t release_reader(struct shadow *shadow, uint32_t node)
+{
+    uint32_t next = shadow->readers[node].next;
+    shadow->readers[node].next = shadow->free_readers;
+    shadow->free_readers = node;
+    return next;
+}
+
+// Forgets whom the present thread knows to be before it, as who is ordered after it is after them,
+// and all but the latest read of an agent.
+static void prune_readers(struct shadow *shadow, struct cell *cell)
 {
     const uint32_t *before = machine.current->clocks.before;
-    uint32_t *link = &cell->readers;
-    while (*link) {
+    uint32_t kept = 0;
+    shadow->prunings++;
+    for (uint32_t *link = &cell->readers; *link;) {
         struct reader *reader = &shadow->readers[*link];
-        if (reader->agent == access->agent || reader->epoch <= before[reader->agent]) {
-            uint32_t node = *link;
-            *link = reader->next;
-            reader->next = shadow->free_readers;
-            shadow->free_readers = node;
+        uint32_t *seen = &shadow->seen[reader->agent];
+        if (*seen == shadow->prunings || reader->epoch <= before[reader->agent]) {
+            *link = release_reader(shadow, *link);
         } else {
+            *seen = shadow->prunings;
             link = &reader->next;
+            kept++;
         }
     }
+    cell->room = kept + PRUNE_READS;
+}
+
+// A walk of the list for each read would take its length squared; now and then will do.
+static void record_read(struct shadow *shadow, struct cell *cell, const struct access *access)
+{
+    struct reader *latest = &shadow->readers[cell->readers];
+    if (cell->readers && latest->agent == access->agent) {
+        latest->epoch = access->epoch;
+        latest->kind = (uint8_t)access->kind;
+        return;
+    }
+    if (cell->room == 0) {
+        prune_readers(shadow, cell);
+    }
+    cell->room--;
     add_reader(shadow, cell, access->agent, access->epoch, (uint8_t)access->kind);
 }
 
 static void forget_readers(struct shadow *shadow, struct cell *cell)
 {
     while (cell->readers) {
-        uint32_t node = cell->readers;
-        cell->readers = shadow->readers[node].next;
-        shadow->readers[node].next = shadow->free_readers;
-        shadow->free_readers = node;
+        cell->readers = release_reader(shadow, cell->readers);
     }
+    cell->room = PRUNE_READS;
 }
 
 static void fail_order(const struct cta *cta, const struct access *access, uint32_t addr,
