@@ -29,7 +29,7 @@ struct comparison {
     double absolute; // so close is close enough: 0, or where a result crosses 0
 };
 
-enum { RUN_BUFFERS = 12, RUN_PARAMS_BYTES = 1024 };
+enum { RUN_BUFFERS = 12, RUN_PARAMS_BYTES = 2048 };
 
 struct run_buffer {
     const char *name;

@@ -9,6 +9,8 @@ static void forward_entry(const void *params)
     ATTN_CFG_KERNEL(*(const attn_gpu_forward_params_t *)params);
 }
 
+_Static_assert(sizeof(attn_gpu_forward_params_t) <= RUN_PARAMS_BYTES, "they fit into a run");
+
 // b is 2, memory (b, s, h, d).
 enum { BATCH = 2 };
 struct shape {
