@@ -154,6 +154,11 @@ uint32_t bits_of_f32(float x)
     return bits;
 }
 
+uint32_t leading_zeros_u32(uint32_t x)
+{
+    return x ? (uint32_t)__builtin_clz(x) : 32;
+}
+
 float f32_of_bits(uint32_t x)
 {
     float value;

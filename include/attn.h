@@ -394,8 +394,8 @@ ATTN_API attn_status_t attn_plan_create(attn_context_t *context, const attn_desc
                                         attn_op_t op, attn_plan_t **plan_out);
 // No run may be using it. NULL is allowed.
 ATTN_API void attn_plan_destroy(attn_plan_t *plan);
-// Bytes of workspace a run needs. Grows with batch * heads * s_q at most, and with workers: never
-// with s_q * s_kv.
+// Bytes of workspace a run needs. Grows with batch * heads * s_q at most, and with workers; with
+// s_q * s_kv by two bits of each tile of a mask tensor or block lists, and no faster.
 ATTN_API size_t attn_plan_workspace_bytes(const attn_plan_t *plan);
 // The kernel's name, the same string in logs, tests and benchmarks: "cpu_avx512_fwd_f32". Lives as
 // long as the plan.

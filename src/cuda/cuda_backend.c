@@ -42,6 +42,9 @@ static attn_status_t cuda_prepare(attn_plan_t *plan)
     attn_cuda_plan_t filled = {0};
     ATTN_FORWARD_ERROR(choose(plan, &filled.gpu, &filled.choice));
     for (int32_t part = 0; part <= filled.choice.family->part_count; part++) {
+        if (!attn_kernel_has_part(&filled.choice, part)) {
+            continue;
+        }
         attn_kernel_text_t text;
         attn_kernel_text_fill(&text, &filled.choice, part);
         ATTN_FORWARD_ERROR(attn_gpu_kernel_get(plan->context, filled.gpu, &text.request,
@@ -60,6 +63,17 @@ static void cuda_release(attn_plan_t *plan)
 {
     attn_context_free(plan->context, plan->prepared);
     plan->prepared = NULL;
+}
+
+static void explain_parts(const attn_kernel_choice_t *choice, attn_text_t *text)
+{
+    for (int32_t part = 1; part <= choice->family->part_count; part++) {
+        if (attn_kernel_has_part(choice, part)) {
+            attn_kernel_text_t with;
+            attn_kernel_text_fill(&with, choice, part);
+            attn_text_add(text, "with kernel: %s\n", with.name);
+        }
+    }
 }
 
 static void explain_families(const attn_plan_t *plan, const attn_gpu_t *gpu, attn_text_t *text)
@@ -99,6 +113,7 @@ static void cuda_explain(const attn_plan_t *plan, attn_text_t *text)
     if (choice.family->explain != NULL) {
         choice.family->explain(&plan->desc, text);
     }
+    explain_parts(&choice, text);
     explain_families(plan, gpu, text);
 }
 

@@ -40,7 +40,7 @@ static void add_axis(writer_t *writer, const char *letter, int32_t value)
 void attn_kernel_config_name(const attn_kernel_config_t *config,
                              char name_out[ATTN_KERNEL_NAME_BYTES])
 {
-    static const char *const kinds[] = {"fill", "fwd", "bwd", "bwd_pre", "bwd_post"};
+    static const char *const kinds[] = {"fill", "fwd", "bwd", "bwd_pre", "bwd_post", "survey"};
     writer_t writer = {name_out, ATTN_KERNEL_NAME_BYTES, 0};
     add(&writer, "sm%d_%s_", (int)config->arch, kinds[config->kind]);
     if (config->kind != ATTN_KERNEL_FILL) {

@@ -11,6 +11,7 @@ typedef enum attn_kernel_kind {
     ATTN_KERNEL_BACKWARD,
     ATTN_KERNEL_BACKWARD_PREPROCESS,
     ATTN_KERNEL_BACKWARD_POSTPROCESS,
+    ATTN_KERNEL_SURVEY, // of a mask tensor and block lists, before a forward kernel
 } attn_kernel_kind_t;
 
 // What may hide keys besides the end of the sequence.
@@ -42,6 +43,7 @@ enum { ATTN_KERNEL_BIAS_F32 = 1, ATTN_KERNEL_BIAS_F16 = 2, ATTN_KERNEL_BIAS_BF16
     X(alibi, ALIBI, "_alibi")               /* 1: ALiBi slopes */                                  \
     X(bias, BIAS, "_bias")                  /* ATTN_KERNEL_BIAS_* */                               \
     X(bool_mask, BOOL_MASK, "_bool")        /* 1: a mask tensor */                                 \
+    X(block_lists, BLOCK_LISTS, "_lists")   /* 1: lists of key blocks */                           \
     X(dropout, DROPOUT, "_drop")            /* 1: weights are dropped */                           \
     X(pack_gqa, PACK_GQA, "_gqa")           /* query heads of a group share a tile */              \
     X(ping_pong, PING_PONG, "_pp")          /* warpgroups take turns at the tensor core */         \

@@ -16,7 +16,7 @@ const attn_kernel_family_t *const attn_kernel_families[] = {
 static int has_score_options(const attn_kernel_config_t *config)
 {
     return config->any_scale || config->softcap || config->alibi || config->bias ||
-           config->bool_mask || config->dropout;
+           config->bool_mask || config->block_lists || config->dropout;
 }
 
 static int row_fits(const attn_tuning_row_t *row, const attn_desc_t *desc,
@@ -26,9 +26,13 @@ static int row_fits(const attn_tuning_row_t *row, const attn_desc_t *desc,
     const int32_t mask = config->mask != 0 ? 1 : 2;
     // The lengths decide whether a bound can hide a key at all: a mask speaks of s_q too.
     const int speaks_of_s_q = row->s_max != 0 || row->mask != 0;
-    return (row->arch == 0 || row->arch == config->arch) && (row->d_max == 0 || d <= row->d_max) &&
-           (row->mask == 0 || row->mask == mask) && row->options == has_score_options(config) &&
-           row->gather == config->gather && (row->s_max == 0 || desc->s_q <= row->s_max) &&
+    // A tile is in a list or it is not.
+    const int divides_blocks = !config->block_lists || (desc->block_q % row->tile_m == 0 &&
+                                                        desc->block_kv % row->tile_n == 0);
+    return divides_blocks && (row->arch == 0 || row->arch == config->arch) &&
+           (row->d_max == 0 || d <= row->d_max) && (row->mask == 0 || row->mask == mask) &&
+           row->options == has_score_options(config) && row->gather == config->gather &&
+           (row->s_max == 0 || desc->s_q <= row->s_max) &&
            !(speaks_of_s_q && desc->batch_invariant);
 }
 
@@ -111,6 +115,12 @@ attn_status_t attn_kernel_choose(const attn_desc_t *desc, attn_op_t op, const at
 static const attn_kernel_part_t *part_of(const attn_kernel_choice_t *choice, int32_t part)
 {
     return part == 0 ? NULL : &choice->family->parts[part - 1];
+}
+
+int attn_kernel_has_part(const attn_kernel_choice_t *choice, int32_t part)
+{
+    const attn_kernel_part_t *const own = part_of(choice, part);
+    return own == NULL || own->is_needed == NULL || own->is_needed(&choice->config);
 }
 
 int32_t attn_kernel_shared_bytes(const attn_kernel_choice_t *choice, int32_t part)

@@ -44,6 +44,8 @@ typedef struct attn_kernel_part {
     const char *path; // of the text, relative to src
     int32_t registers_max;
     int32_t (*shared_bytes)(const attn_kernel_config_t *config);
+    // NULL: always.
+    int (*is_needed)(const attn_kernel_config_t *config);
 } attn_kernel_part_t;
 
 // The main kernel is part 0.
@@ -60,7 +62,7 @@ typedef struct attn_kernel_choice {
 typedef struct attn_cuda_plan {
     const attn_gpu_t *gpu;
     attn_kernel_choice_t choice;
-    const attn_gpu_kernel_t *kernels[ATTN_KERNEL_PARTS_MAX];
+    const attn_gpu_kernel_t *kernels[ATTN_KERNEL_PARTS_MAX]; // NULL: a part that it does not need
 } attn_cuda_plan_t;
 
 #define ATTN_REASON_BYTES 256
@@ -104,6 +106,9 @@ int attn_kernel_try(const attn_kernel_family_t *family, const attn_desc_t *desc,
 // The first family that can. Errors: ATTN_UNSUPPORTED with every family's reason.
 attn_status_t attn_kernel_choose(const attn_desc_t *desc, attn_op_t op, const attn_gpu_t *gpu,
                                  attn_kernel_choice_t *choice_out);
+
+// Whether a choice has the part: what it has none of need not be compiled.
+int attn_kernel_has_part(const attn_kernel_choice_t *choice, int32_t part);
 
 // Of one of a choice's kernels.
 int32_t attn_kernel_shared_bytes(const attn_kernel_choice_t *choice, int32_t part);

@@ -86,6 +86,9 @@ static attn_status_t add_problem(const attn_context_t *context, const attn_desc_
     attn_kernel_choice_t choice;
     ATTN_FORWARD_ERROR(attn_kernel_choose(&full, op, &gpu, &choice));
     for (int32_t part = 0; part <= choice.family->part_count; part++) {
+        if (!attn_kernel_has_part(&choice, part)) {
+            continue;
+        }
         attn_kernel_text_t text;
         attn_kernel_text_fill(&text, &choice, part);
         ATTN_FORWARD_ERROR(add_kernel(context, &text.request, list));

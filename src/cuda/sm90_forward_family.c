@@ -10,10 +10,15 @@
 #include "gpu_launch.h"
 #include "kernel_family.h"
 #include "sm90_problem.h"
+#include "survey_launch.h"
 
 enum {
+    BLOCKS_STEP = 64,   // of block lists: a tile is never half in a block
     SECTION_HEADS = 16, // of a masked problem: measured 29 Nov 2026 on an H200, S 1k to 16k
-    COUNTER_BYTES = 4
+    SURVEY = 1,         // part
+    // Workspace: the counter of tiles, then the tile map.
+    COUNTER_BYTES = 4,
+    MAP_OFFSET_BYTES = 64
 };
 
 // A cap that no score of 16-bit operands feels: it need not be computed.
@@ -25,7 +30,10 @@ enum {
 static int options_legal(const attn_desc_t *desc, char reason[ATTN_REASON_BYTES])
 {
     static const char without[] = "this kernel has none";
-    ATTN_REFUSE_IF(desc->block_sparse, "block_sparse: %d, %s", (int)desc->block_sparse, without);
+    ATTN_REFUSE_IF(desc->block_sparse &&
+                       (desc->block_q % BLOCKS_STEP != 0 || desc->block_kv % BLOCKS_STEP != 0),
+                   "block_q, block_kv: %lld, %lld, expected multiples of %d",
+                   (long long)desc->block_q, (long long)desc->block_kv, BLOCKS_STEP);
     ATTN_REFUSE_IF(desc->has_kv_batch_idx && (desc->kv_batch < 1 || desc->kv_batch > INT32_MAX),
                    "kv_batch: %lld, expected 1 to 2^31 - 1", (long long)desc->kv_batch);
     ATTN_REFUSE_IF(desc->paged_kv && (desc->page_size > INT32_MAX || desc->num_pages > INT32_MAX),
@@ -107,8 +115,17 @@ static void forward_canonical(const attn_desc_t *desc, const attn_gpu_t *gpu,
     config->alibi = desc->has_alibi != 0;
     config->bias = bias_of(desc);
     config->bool_mask = desc->mask.present != 0;
+    config->block_lists = desc->block_sparse != 0;
     config->dropout = desc->dropout_p > 0.0f;
 }
+
+static const attn_kernel_part_t forward_parts[] = {
+    {.kind = ATTN_KERNEL_SURVEY,
+     .path = "device/common/mask_survey.c",
+     .registers_max = 64,
+     .shared_bytes = attn_survey_shared_bytes,
+     .is_needed = attn_survey_is_needed},
+};
 
 static int32_t forward_shared_bytes(const attn_kernel_config_t *config)
 {
@@ -122,7 +139,9 @@ static size_t forward_workspace_bytes(const attn_desc_t *desc, const attn_gpu_t 
                                       const attn_kernel_config_t *config)
 {
     (void)gpu;
-    (void)config;
+    if (attn_survey_is_needed(config)) {
+        return MAP_OFFSET_BYTES + attn_survey_map_bytes(desc, config);
+    }
     return attn_sm90_has_unlike_tiles(desc) ? COUNTER_BYTES : 0;
 }
 
@@ -348,7 +367,7 @@ static const attn_tuning_row_t forward_rows[] = {
      .stages = 2,
      .warpgroups = 2,
      .ctas = 1,
-     .load_registers = 40,
+     .load_registers = 48,
      .compute_registers = 232,
      .ping_pong = 1,
      .separate_o = 1,
@@ -383,6 +402,33 @@ static const attn_tuning_row_t forward_rows[] = {
      .registers_max = 168,
      .reason = "options of the scores beside 128 registers of O",
      .date = "30 Nov 2026"},
+    {.arch = 90,
+     .d_max = 128,
+     .options = 1,
+     .tile_m = 64,
+     .tile_n = 64,
+     .stages = 2,
+     .warpgroups = 1,
+     .ctas = 2,
+     .load_registers = 40,
+     .compute_registers = 216,
+     .separate_o = 1,
+     .registers_max = 128,
+     .reason = "block lists for 64 rows",
+     .date = "1 Dec 2026"},
+    {.arch = 90,
+     .d_max = 256,
+     .options = 1,
+     .tile_m = 64,
+     .tile_n = 16,
+     .stages = 2,
+     .warpgroups = 1,
+     .ctas = 1,
+     .load_registers = 40,
+     .compute_registers = 240,
+     .registers_max = 255,
+     .reason = "block lists for 64 rows, wide heads",
+     .date = "1 Dec 2026"},
 };
 
 // -------------------------------------------------------------------------------------------------
@@ -520,6 +566,13 @@ static attn_status_t forward_run(const attn_cuda_plan_t *cuda, const attn_desc_t
     const uint32_t ctas = params.tiles.count < most ? params.tiles.count : most;
     if (attn_sm90_has_unlike_tiles(desc) && params.tiles.count > ctas) {
         params.tiles.counter = workspace;
+    }
+    if (attn_survey_is_needed(config)) {
+        unsigned char *const words = (unsigned char *)workspace + MAP_OFFSET_BYTES;
+        params.score.map = attn_survey_map(desc, config, words);
+        ATTN_FORWARD_ERROR(
+            attn_survey_run(cuda, SURVEY, desc, args, &params.score, params.tiles.counter, stream));
+    } else if (params.tiles.counter) {
         ATTN_FORWARD_ERROR(attn_gpu_clear(cuda->gpu, workspace, COUNTER_BYTES / 4, stream));
     }
     const attn_gpu_grid_t grid = {.ctas = {ctas, 1, 1},
@@ -534,6 +587,8 @@ const attn_kernel_family_t attn_sm90_forward_family = {
     .name = "sm90_forward",
     .op = ATTN_FORWARD,
     .path = "device/sm90/sm90_forward.c",
+    .parts = forward_parts,
+    .part_count = sizeof(forward_parts) / sizeof(forward_parts[0]),
     .rows = forward_rows,
     .row_count = sizeof(forward_rows) / sizeof(forward_rows[0]),
     .legal = forward_legal,

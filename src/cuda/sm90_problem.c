@@ -201,5 +201,5 @@ attn_gpu_lengths_t attn_sm90_lengths(const attn_desc_t *desc, const attn_forward
 int attn_sm90_has_unlike_tiles(const attn_desc_t *desc)
 {
     return desc->window_right >= 0 || desc->window_left >= 0 || desc->varlen_q || desc->varlen_kv ||
-           desc->has_seqused_q || desc->has_seqused_kv;
+           desc->has_seqused_q || desc->has_seqused_kv || desc->mask.present || desc->block_sparse;
 }

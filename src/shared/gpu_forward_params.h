@@ -53,6 +53,16 @@ typedef struct attn_gpu_score_tensor {
     int32_t is_paired; // keys 2n and 2n + 1 of a row are one aligned access
 } attn_gpu_score_tensor_t;
 
+// What a mask tensor and block lists leave of tiles of BLOCK_M rows and BLOCK_N keys: of every 32
+// key blocks two words, a bit for each block that some row may see, and one for each that all rows
+// see whole. Strides in words, 0 where the tiles are alike.
+typedef struct attn_gpu_tile_map {
+    uint32_t *words;
+    int64_t stride_b;
+    int64_t stride_h;
+    int64_t stride_m; // of a query tile
+} attn_gpu_tile_map_t;
+
 // What scores have beside the product; a kernel reads what it is compiled for.
 typedef struct attn_gpu_score {
     float cap; // softcap, and what a product is multiplied by before it is capped: scale / softcap
@@ -61,6 +71,7 @@ typedef struct attn_gpu_score {
     int64_t alibi_stride_b;
     attn_gpu_score_tensor_t bias;
     attn_gpu_score_tensor_t mask;
+    attn_gpu_tile_map_t map;       // of mask and block lists
     const uint64_t *dropout_state; // seed, offset
     uint32_t dropout_threshold;
     float dropout_scale; // of kept weights

@@ -58,7 +58,9 @@ static void add_problem(const attn_desc_t *desc, attn_op_t op, int32_t compute)
         return;
     }
     for (int32_t part = 0; part <= choice.family->part_count; part++) {
-        add_kernel(&choice, part);
+        if (attn_kernel_has_part(&choice, part)) {
+            add_kernel(&choice, part);
+        }
     }
 }
 
@@ -111,6 +113,12 @@ static void add_options(int64_t stride_d)
         desc.bias.present = 1;
         desc.bias.dtype = ATTN_F32;
         add_problem(&desc, ATTN_FORWARD, 90);
+        desc.block_sparse = 1;
+        for (int64_t block = 64; block <= 128; block *= 2) {
+            desc.block_q = desc.block_kv = block;
+            desc.blocks_per_row = 1;
+            add_problem(&desc, ATTN_FORWARD, 90);
+        }
     }
 }
 

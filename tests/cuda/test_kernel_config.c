@@ -239,6 +239,50 @@ static void test_gather(void **state)
     }
 }
 
+// Tiles divide the blocks of lists, whatever else is asked for; blocks that none divides are
+// refused, and only masks and lists need the survey.
+static void test_block_lists(void **state)
+{
+    (void)state;
+    static const int64_t dims[] = {64, 128, 192, 256};
+    static const int64_t blocks[] = {64, 128, 192, 256, 96};
+    attn_gpu_t gpu;
+    attn_gpu_of_arch(90, &gpu);
+    for (int i = 0; i < 4 * 5 * 5; i++) {
+        const int64_t block_q = blocks[i / 5 % 5];
+        const int64_t block_kv = blocks[i % 5];
+        attn_desc_t desc;
+        attn_desc_t full;
+        attn_kernel_choice_t choice;
+        attn_desc_init(&desc, ATTN_BF16);
+        attn_desc_set_shape(&desc, 2, 1000, 1000, 2, 2, dims[i / 25]);
+        desc.backend = ATTN_BACKEND_CUDA;
+        desc.block_sparse = 1;
+        desc.block_q = block_q;
+        desc.block_kv = block_kv;
+        desc.blocks_per_row = 3;
+        assert_int_equal(attn_desc_check(&desc, ATTN_FORWARD, &full), ATTN_OK);
+        const attn_status_t status = attn_kernel_choose(&full, ATTN_FORWARD, &gpu, &choice);
+        if (block_q % 64 != 0 || block_kv % 64 != 0) {
+            assert_int_equal(status, ATTN_UNSUPPORTED);
+            assert_non_null(strstr(attn_last_error(), "expected multiples of 64"));
+            continue;
+        }
+        assert_int_equal(status, ATTN_OK);
+        assert_int_equal(block_q % choice.config.tile_m, 0);
+        assert_int_equal(block_kv % choice.config.tile_n, 0);
+        assert_true(attn_kernel_has_part(&choice, 1));
+    }
+    attn_desc_t desc;
+    attn_desc_t full;
+    attn_kernel_choice_t choice;
+    attn_desc_init(&desc, ATTN_BF16);
+    attn_desc_set_shape(&desc, 2, 1000, 1000, 2, 2, 64);
+    assert_int_equal(attn_desc_check(&desc, ATTN_FORWARD, &full), ATTN_OK);
+    assert_int_equal(attn_kernel_choose(&full, ATTN_FORWARD, &gpu, &choice), ATTN_OK);
+    assert_false(attn_kernel_has_part(&choice, 1));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -246,6 +290,7 @@ int main(void)
         cmocka_unit_test(test_name),           cmocka_unit_test(test_legal),
         cmocka_unit_test(test_choice),         cmocka_unit_test(test_best),
         cmocka_unit_test(test_invariant_rows), cmocka_unit_test(test_gather),
+        cmocka_unit_test(test_block_lists),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

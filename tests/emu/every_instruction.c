@@ -212,7 +212,7 @@ DEVICE uint32_t use_warp(uint32_t x)
 #ifdef SINCE_SM90
     x += elect_one() + cluster_rank() + cluster_size();
 #endif
-    return x + bits_of_f32(f32_of_f16(x) + f32_of_bf16(x));
+    return x + leading_zeros_u32(x) + bits_of_f32(f32_of_f16(x) + f32_of_bf16(x));
 }
 
 DEVICE void use_ldmatrix(uint32_t *words, uint32_t smem)

@@ -5,6 +5,7 @@
 #include "../../src/device/sm90/sm90_forward.c"
 
 #include "forward_fixture.h"
+#include "survey_fixture.h"
 #include <setjmp.h>
 #include <stdarg.h>
 
@@ -13,14 +14,21 @@
 #define TOLERANCE (ATTN_CFG_BF16 ? 4.0 / 128.0 : 4.0 / 1024.0)
 #define LSE_TOLERANCE 1e-4
 
-enum { B = 2, H_Q = 4, H_KV = 2, S_MAX = 200, DROPOUT_THRESHOLD = 16384 };
+enum { B = 2, H_Q = 4, H_KV = 2, S_MAX = 700, DROPOUT_THRESHOLD = 16384 };
+enum { BLOCK_Q = BLOCK_M, BLOCK_KV = 2 * BLOCK_N }; // of block lists
+
+// forward_survey.c
+void survey_entry(const void *params);
 
 struct options {
     float scale;
     float cap;
     float slopes[B * H_Q];
     unsigned char *mask; // (B, H_Q, s_q, s_kv), row after row of `pitch`
-    void *bias;          // the same, one for all b
+    int64_t mask_heads;  // of which there are so many
+    struct block_lists lists;
+    uint32_t *map;
+    void *bias; // the same, one for all b
     int64_t pitch;
     uint64_t dropout[2];
     float *o32;
@@ -52,24 +60,42 @@ static void set_bias(const struct options *x, int64_t at, float value)
     }
 }
 
-// A tenth of the keys is hidden by each of the two; row 5 of every head sees nothing at all, row 9
-// nothing in the last blocks. Behind the keys lies NaN, and so it does in hidden elements.
-static struct options make_options(const struct forward_case *c, bool is_odd)
+// Tiles of the mask that hide everything, and such that show everything.
+static bool tile_hides(int64_t head, int64_t row, int64_t key)
+{
+    return (head + row / BLOCK_M * 3 + key / BLOCK_N * 5) % 4 < 2;
+}
+
+static bool tile_shows(int64_t head, int64_t row, int64_t key)
+{
+    return (head + row / BLOCK_M * 3 + key / BLOCK_N * 5) % 4 == 2;
+}
+
+// In the other tiles a tenth of the keys is hidden by each of the two; row 5 of every head sees
+// nothing at all, row 9 nothing in the last blocks. Behind the keys lies NaN, and so it does in
+// hidden elements.
+static struct options make_options(const struct forward_case *c, bool is_odd, int64_t mask_heads)
 {
     uint32_t state = 5;
     struct options x = {.scale = ATTN_CFG_ANY_SCALE ? -0.2f : 0.3f,
                         .cap = 3.0f,
                         .pitch = is_odd ? c->s_kv | 1 : c->s_kv + c->s_kv % 2,
+                        .mask_heads = mask_heads,
                         .dropout = {0x123456789abcdefull, 0x1000000000000003ull}};
     int64_t rows = (int64_t)B * H_Q * c->s_q;
     x.mask = malloc((size_t)(rows * x.pitch));
     x.bias = malloc((size_t)(rows * x.pitch) * BIAS_BYTES);
     x.o32 = malloc((size_t)(rows * c->d_v) * sizeof *x.o32);
+    x.lists = make_lists(B * H_Q, (c->s_q - 1) / BLOCK_Q + 1, (c->s_kv - 1) / BLOCK_KV + 1, 40);
     for (int64_t n = 0; n < rows * x.pitch; n++) {
         int64_t row = n / x.pitch % c->s_q;
         int64_t j = n % x.pitch;
-        bool is_hidden =
-            draw(&state) % 10 == 0 || row == 5 || (row == 9 && j > 60) || j + 1 == c->nan_key;
+        int64_t head = n / x.pitch / c->s_q;
+        bool is_hidden = draw(&state) % 10 == 0 || row == 5 || (row == 9 && j > 60);
+        if (ATTN_CFG_BOOL_MASK) {
+            is_hidden = tile_hides(head, row, j) || (is_hidden && !tile_shows(head, row, j));
+        }
+        is_hidden = is_hidden || j + 1 == c->nan_key;
         x.mask[n] = j >= c->s_kv || !is_hidden ? (unsigned char)(1 + n % 255) : 0;
         float value = (float)(draw(&state) % 2048) / 512.0f - 2.0f;
         bool is_minus_infinity = !ATTN_CFG_BOOL_MASK && is_hidden;
@@ -95,7 +121,11 @@ static double score_at(const struct forward_case *c, const struct options *x, in
         double distance = (double)(i + c->s_kv - c->s_q - j);
         score -= (double)x->slopes[b * H_Q + h] * fabs(distance);
     }
-    if (ATTN_CFG_BOOL_MASK && !x->mask[((b * H_Q + h) * c->s_q + i) * x->pitch + j]) {
+    int64_t head = b * H_Q + h;
+    if (ATTN_CFG_BOOL_MASK && !x->mask[(head % x->mask_heads * c->s_q + i) * x->pitch + j]) {
+        score = -INFINITY;
+    }
+    if (ATTN_CFG_BLOCK_LISTS && !is_listed(&x->lists, head, i / BLOCK_Q, j / BLOCK_KV)) {
         score = -INFINITY;
     }
     return score;
@@ -138,19 +168,60 @@ static double option_row(const struct forward_case *c, const struct forward_data
     return max + log(sum);
 }
 
+// heads: all, those of one b, or 1.
 static attn_gpu_score_tensor_t tensor_of(const struct forward_case *c, const struct options *x,
-                                         const void *data, bool has_b)
+                                         const void *data, int64_t heads)
 {
     return (attn_gpu_score_tensor_t){.data = data,
-                                     .stride_b = has_b ? H_Q * c->s_q * x->pitch : 0,
-                                     .stride_h = c->s_q * x->pitch,
+                                     .stride_b = heads > H_Q ? H_Q * c->s_q * x->pitch : 0,
+                                     .stride_h = heads > 1 ? c->s_q * x->pitch : 0,
                                      .stride_q = x->pitch,
                                      .stride_k = 1,
                                      .is_paired = x->pitch % 2 == 0};
 }
 
-static void run(const struct forward_case *c, const struct forward_data *data,
-                const struct options *x, emu_async async)
+// The tile map of mask and lists: `map_words` of them, at x->map.
+static attn_gpu_tile_map_t survey(const struct forward_case *c, struct options *x,
+                                  const attn_gpu_score_tensor_t *mask, uint64_t *map_words)
+{
+    bool is_shared = !ATTN_CFG_BLOCK_LISTS && x->mask_heads == 1;
+    int32_t m_tiles = (c->s_q - 1) / BLOCK_M + 1;
+    int32_t row_words = ((c->s_kv - 1) / BLOCK_N + 1 + 31) / 32;
+    int64_t head_words = is_shared ? 0 : 2 * (int64_t)m_tiles * row_words;
+    attn_gpu_survey_params_t p = {.mask_is_wide = x->pitch % 16 == 0,
+                                  .lists = {.count = x->lists.count,
+                                            .index = x->lists.index,
+                                            .stride_b = (int64_t)H_Q * x->lists.query_blocks,
+                                            .stride_h = x->lists.query_blocks,
+                                            .per_row = x->lists.per_row,
+                                            .key_blocks = x->lists.key_blocks,
+                                            .block_m = BLOCK_Q / BLOCK_M,
+                                            .block_n = BLOCK_KV / BLOCK_N},
+                                  .batch = is_shared ? 1 : B,
+                                  .heads = is_shared ? 1 : H_Q,
+                                  .m_tiles = m_tiles,
+                                  .rows = c->s_q,
+                                  .s_kv = c->s_kv,
+                                  .row_words = row_words};
+    if (ATTN_CFG_BOOL_MASK) {
+        p.mask = *mask;
+    }
+    *map_words = (uint64_t)p.batch * (uint64_t)p.heads * 2 * (uint64_t)(m_tiles * row_words);
+    x->map = malloc(*map_words * sizeof *x->map);
+    p.map = (attn_gpu_tile_map_t){.words = x->map,
+                                  .stride_b = H_Q * head_words,
+                                  .stride_h = head_words,
+                                  .stride_m = 2 * row_words};
+    struct emu_result result;
+    if (launch_survey(&p, survey_entry, (uint64_t)(B * H_Q * c->s_q * x->pitch), &x->lists,
+                      *map_words, &result) != EMU_OK) {
+        fail_msg("%s", result.text);
+    }
+    return p.map;
+}
+
+static void run(const struct forward_case *c, const struct forward_data *data, struct options *x,
+                emu_async async)
 {
     attn_gpu_forward_params_t p = make_params(c, data);
     size_t rows = (size_t)B * H_Q * (size_t)c->s_q;
@@ -167,11 +238,15 @@ static void run(const struct forward_case *c, const struct forward_data *data,
                                  .cap_inner = x->scale / x->cap,
                                  .alibi_slopes = x->slopes,
                                  .alibi_stride_b = H_Q,
-                                 .bias = tensor_of(c, x, x->bias, false),
-                                 .mask = tensor_of(c, x, x->mask, true),
+                                 .bias = tensor_of(c, x, x->bias, H_Q),
+                                 .mask = tensor_of(c, x, x->mask, x->mask_heads),
                                  .dropout_state = x->dropout,
                                  .dropout_threshold = DROPOUT_THRESHOLD,
                                  .dropout_scale = attn_dropout_scale(DROPOUT_THRESHOLD)};
+    uint64_t map_words = 0;
+    if (HAS_TILE_MAP) {
+        p.score.map = survey(c, x, &p.score.mask, &map_words);
+    }
     memset(o, 0xff, o_bytes);
     const struct emu_buffer buffers[] = {
         {"q", data->q, rows * (size_t)c->d_qk * 2, 0},
@@ -182,6 +257,7 @@ static void run(const struct forward_case *c, const struct forward_data *data,
         {"slopes", (void *)(uintptr_t)x->slopes, sizeof x->slopes, 0},
         {"bias", x->bias, (size_t)(H_Q * c->s_q * x->pitch) * BIAS_BYTES, 0},
         {"mask", x->mask, rows * (size_t)x->pitch, 0},
+        {"map", x->map, map_words * sizeof *x->map, 0},
         {"dropout", (void *)(uintptr_t)x->dropout, sizeof x->dropout, 0},
         {"q spread", layout.q.memory, (size_t)layout.q.bytes, 0},
         {"k spread", layout.k.memory, (size_t)layout.k.bytes, 0},
@@ -239,31 +315,48 @@ static void compare(const struct forward_case *c, const struct forward_data *dat
     }
 }
 
-static void check(struct forward_case given, bool is_odd)
+static void check(struct forward_case given, bool is_odd, int64_t mask_heads)
 {
     struct forward_case c = whole_case(given);
     struct forward_data data = make_data(&c);
-    struct options x = make_options(&c, is_odd);
+    struct options x = make_options(&c, is_odd, mask_heads);
     run(&c, &data, &x, EMU_RANDOM);
     compare(&c, &data, &x);
     free(x.mask);
     free(x.bias);
     free(x.o32);
+    free(x.map);
+    free_lists(&x.lists);
     free_data(&data);
 }
 
 static void test_full(void **state)
 {
     (void)state;
-    check((struct forward_case){.b = B, .h_q = H_Q, .h_kv = H_KV, .s_q = 70, .s_kv = 150}, false);
+    check((struct forward_case){.b = B, .h_q = H_Q, .h_kv = H_KV, .s_q = 70, .s_kv = 150}, false,
+          H_Q);
 }
+
+#if ATTN_CFG_BOOL_MASK || ATTN_CFG_BLOCK_LISTS
+// Several query tiles, and more key blocks than a word of the map has where blocks are narrow; rows
+// of the mask that are read 16 bytes at a time.
+static void test_tiles(void **state)
+{
+    (void)state;
+    struct forward_case c = {
+        .b = B, .h_q = H_Q, .h_kv = H_KV, .s_q = BLOCK_M + 21, .s_kv = 41 * 16 + 16, .ctas = 3};
+    check(c, false, B * H_Q);
+    check(c, false, 1);
+}
+#endif
 
 // Rows of bias and mask that begin at odd elements; the keys end in the middle of a pair.
 static void test_odd(void **state)
 {
     (void)state;
-    check((struct forward_case){.b = B, .h_q = H_Q, .h_kv = H_KV, .s_q = 33, .s_kv = 77}, true);
-    check((struct forward_case){.b = B, .h_q = H_Q, .h_kv = H_KV, .s_q = 33, .s_kv = 77}, false);
+    check((struct forward_case){.b = B, .h_q = H_Q, .h_kv = H_KV, .s_q = 33, .s_kv = 77}, true,
+          B * H_Q);
+    check((struct forward_case){.b = B, .h_q = H_Q, .h_kv = H_KV, .s_q = 33, .s_kv = 77}, false, 1);
 }
 
 #if ATTN_CFG_MASK & MASK_UPPER
@@ -277,7 +370,7 @@ static void test_causal(void **state)
                                 .s_kv = 130,
                                 .has_windows = true,
                                 .window_left = -1},
-          false);
+          false, B * H_Q);
 }
 #endif
 
@@ -289,7 +382,7 @@ static void test_careful(void **state)
     check(
         (struct forward_case){
             .b = B, .h_q = H_Q, .h_kv = H_KV, .s_q = 20, .s_kv = 90, .nan_key = 31},
-        false);
+        false, B * H_Q);
 }
 
 #if ATTN_CFG_GATHER
@@ -315,7 +408,7 @@ static void test_gathered(void **state)
             c.page_size = 1 + (int32_t)(draw(&drawn) % 40);
             c.bad_page = i % 2 + (int32_t)(draw(&drawn) % 3);
         }
-        check(c, i % 2);
+        check(c, i % 2, B * H_Q);
     }
 }
 #endif
@@ -324,6 +417,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_full),
+#if ATTN_CFG_BOOL_MASK || ATTN_CFG_BLOCK_LISTS
+        cmocka_unit_test(test_tiles),
+#endif
         cmocka_unit_test(test_odd),
 #if ATTN_CFG_MASK & MASK_UPPER
         cmocka_unit_test(test_causal),

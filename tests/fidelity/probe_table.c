@@ -41,7 +41,7 @@ KERNELS(KERNEL_OF)
 
 static const struct probe probes[] = {
     {"arithmetic.exact", &kernel_math, .cases = 4, .ctas = 32, .prepare = prepare_words,
-     .words = {3 * 4096, 8 * 4096, FILL_ROUNDED, {SAME_BITS, EMU_U32, 0.0, 0.0}}},
+     .words = {3 * 4096, 9 * 4096, FILL_ROUNDED, {SAME_BITS, EMU_U32, 0.0, 0.0}}},
     {"arithmetic.ex2", &kernel_approx, .cases = 2, .ctas = 64, .prepare = prepare_words,
      .literals = {APPROX_EX2},
      .words = {8192, 8192, FILL_EXPONENT, {WITHIN_ULPS, EMU_F32, 2.0, 0.0}}},

@@ -6,6 +6,7 @@
 //   ATTN_CFG_ALIBI       1: ALiBi slopes
 //   ATTN_CFG_BIAS        1: f32, 2: f16, 3: bf16
 //   ATTN_CFG_BOOL_MASK   1: a mask tensor of bytes
+//   ATTN_CFG_BLOCK_LISTS 1: lists of the key blocks that are looked at, of whole tiles
 //   ATTN_CFG_DROPOUT     1: weights are dropped
 //
 // One that is not defined is 0.
@@ -15,8 +16,7 @@
 #include "../../shared/exp2.h"
 #include "../../shared/gpu_forward_params.h"
 #include "../../shared/philox.h"
-#include "../ptx/math_ops.h"
-#include "../ptx/memory_ops.h"
+#include "tile_map.h"
 
 #ifndef ATTN_CFG_ANY_SCALE
 #define ATTN_CFG_ANY_SCALE 0
@@ -33,6 +33,9 @@
 #ifndef ATTN_CFG_BOOL_MASK
 #define ATTN_CFG_BOOL_MASK 0
 #endif
+#ifndef ATTN_CFG_BLOCK_LISTS
+#define ATTN_CFG_BLOCK_LISTS 0
+#endif
 #ifndef ATTN_CFG_DROPOUT
 #define ATTN_CFG_DROPOUT 0
 #endif
@@ -41,8 +44,11 @@ enum {
     // Scores are more than a product times a positive scale: the kernel works on them, in units of
     // log2, instead of on products.
     SCORES_ARE_MODIFIED = ATTN_CFG_ANY_SCALE || ATTN_CFG_SOFTCAP || ATTN_CFG_ALIBI || ATTN_CFG_BIAS,
-    // Keys can be hidden one by one: a row may see nothing in a tile full of keys.
-    KEYS_ARE_PICKED = ATTN_CFG_BIAS || ATTN_CFG_BOOL_MASK,
+    // Mask and lists have been surveyed: a map tells which tiles hide or show everything.
+    HAS_TILE_MAP = ATTN_CFG_BOOL_MASK || ATTN_CFG_BLOCK_LISTS,
+    // Keys can be hidden one by one, or far from each other: a row may see nothing in a tile full
+    // of keys.
+    KEYS_ARE_PICKED = ATTN_CFG_BIAS || HAS_TILE_MAP,
     BIAS_BYTES = ATTN_CFG_BIAS == 1 ? 4 : 2
 };
 
@@ -126,7 +132,8 @@ struct score_row {
     int64_t b;
     int64_t h;
     int64_t i;
-    int64_t position; // i + offset
+    int64_t position;      // i + offset
+    const uint32_t *words; // of the tile map, for the row's tile
 };
 
 DEVICE float row_bias(const struct score_row *row, int64_t j)
@@ -139,10 +146,14 @@ DEVICE float row_bias(const struct score_row *row, int64_t j)
 DEVICE int row_hides(const struct score_row *row, int64_t j)
 {
     int hides = 0;
+    if (ATTN_CFG_BLOCK_LISTS) {
+        int32_t block = (int32_t)(j / ATTN_CFG_BLOCK_N);
+        hides = !(seen_word(row->words, block) >> block % 32 & 1);
+    }
     if (ATTN_CFG_BOOL_MASK) {
         const attn_gpu_score_tensor_t *mask = &row->p->score.mask;
-        hides =
-            !ld_global_u8(score_tensor_row(mask, row->b, row->h, row->i, 1) + j * mask->stride_k);
+        hides = hides || !ld_global_u8(score_tensor_row(mask, row->b, row->h, row->i, 1) +
+                                       j * mask->stride_k);
     }
     if (ATTN_CFG_BIAS) {
         hides = hides || row_bias(row, j) == -INFINITY_F32;

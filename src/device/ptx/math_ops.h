@@ -37,6 +37,9 @@ PTX float fma_f32(float a, float b, float c) PTX_BODY(return __fmaf_rn(a, b, c);
 PTX uint32_t bits_of_f32(float x) PTX_BODY(return __float_as_uint(x););
 PTX float f32_of_bits(uint32_t x) PTX_BODY(return __uint_as_float(x););
 
+// clz.b32: zeros above the highest one; 32 of 0.
+PTX uint32_t leading_zeros_u32(uint32_t x) PTX_BODY(return (uint32_t)__clz((int)x););
+
 // cvt.rn: two values into one register, `low` in the low half.
 PTX uint32_t pack_bf16x2(float low, float high)
     PTX_BODY(uint32_t r; asm("cvt.rn.bf16x2.f32 %0, %1, %2;"

@@ -9,7 +9,7 @@
 #include "sm90_forward_score.h"
 #include "sm90_forward_softmax.h"
 #include "sm90_forward_store.h"
-#include "sm90_forward_tile.h"
+#include "sm90_forward_walk.h"
 
 struct compute {
     const attn_gpu_forward_params_t *p;
@@ -46,15 +46,16 @@ DEVICE uint32_t hidden_keys_at(const struct compute *c)
     return c->smem + SMEM_HIDDEN + HIDDEN_BYTES * c->k_pipe.stage;
 }
 
-// S of the first block: nothing to overlap with yet.
+// S of the first block: nothing to overlap with yet. is_partial: the mask tensor may hide some of
+// it.
 DEVICE void first_block(struct compute *c, float *s, uint32_t *weights, struct softmax *state,
                         const struct row_limits *limits, const struct score_rows *rows,
-                        int32_t block)
+                        int32_t block, int is_partial)
 {
     struct score_block extra;
     mbarrier_wait(c->smem + SMEM_K_FULL + 8 * c->k_pipe.stage, c->k_pipe.phase); // load brought K
     issue_scores(s, c->q, c->k + c->k_pipe.stage * (K_BYTES / 16));
-    load_score_block(c->p, rows, block, &extra);
+    load_score_block(c->p, rows, block, is_partial, &extra);
     wgmma_wait_group(0);
     pin_f32(s, BLOCK_N / 2);
     struct hidden_keys hidden = read_hidden_keys(hidden_keys_at(c));
@@ -83,7 +84,7 @@ DEVICE void next_block(struct compute *c, float *s, float *o, uint32_t *weights,
     mbarrier_wait(c->smem + SMEM_V_FULL + 8 * c->v_pipe.stage, c->v_pipe.phase); // load brought V
     issue_output(o, weights, c->v + c->v_pipe.stage * (V_BYTES / 16));
     pass_turn(c->group);
-    load_score_block(c->p, rows, block, &extra);
+    load_score_block(c->p, rows, block, is_masked, &extra);
     wgmma_wait_group(1); // S is done, O still runs
     pin_f32(s, BLOCK_N / 2);
     struct hidden_keys hidden = read_hidden_keys(hidden_keys_at(c));
@@ -154,12 +155,22 @@ DEVICE void compute_blocks(struct compute *c, float *o, struct softmax *state, u
     struct block_range full = full_blocks(&shape, row0);
     struct row_limits limits = row_limits(&shape, row0 + row_of_thread());
     struct score_rows rows = score_rows_of(c->p, &tile, &shape, row0 + row_of_thread());
+    struct block_walk walk = block_walk_of(c->p, &tile);
     int32_t block = tile.block_end - 1;
 
     wait_q_full(c);
-    first_block(c, s, weights, state, &limits, &rows, block);
+    first_block(c, s, weights, state, &limits, &rows, block, !walk_is_full(&walk));
     block--;
-    if (ATTN_CFG_MASK) {
+    if (HAS_TILE_MAP) {
+        NO_UNROLL
+        for (walk_advance(&walk); walk_goes_on(&walk); walk_advance(&walk)) {
+            if (walk_is_full(&walk) && walk.block >= full.begin && walk.block < full.end) {
+                next_block(c, s, o, weights, state, &limits, &rows, walk.block, 0);
+            } else {
+                next_block(c, s, o, weights, state, &limits, &rows, walk.block, 1);
+            }
+        }
+    } else if (ATTN_CFG_MASK) {
         while (block >= tile.block_begin) {
             NO_UNROLL
             for (; block >= tile.block_begin && (block >= full.end || block < full.begin);

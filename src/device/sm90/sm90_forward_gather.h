@@ -12,6 +12,7 @@
 #include "../ptx/fence.h"
 #include "../ptx/mbarrier.h"
 #include "sm90_forward_rows.h"
+#include "sm90_forward_walk.h"
 #include "sm90_gather.h"
 
 struct gather {
@@ -142,14 +143,16 @@ DEVICE void gather_tile(struct gather *g)
 {
     struct tile tile;
     tile_read(g->slot, &tile);
-    int32_t block = tile.block_end - 1;
+    struct block_walk walk = block_walk_of(g->p, &tile);
+    int32_t block = walk.block;
     gather_k(g, block);
     await_q_buffer(g);
     gather_q(g);
     NO_UNROLL
-    for (; block > tile.block_begin; block--) {
-        gather_k(g, block - 1);
+    for (walk_advance(&walk); walk_goes_on(&walk); walk_advance(&walk)) {
+        gather_k(g, walk.block);
         gather_v(g, block);
+        block = walk.block;
     }
     give_back(g->smem + SMEM_TILE_WANTED);
     gather_v(g, block);

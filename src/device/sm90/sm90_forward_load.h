@@ -6,7 +6,7 @@
 #include "../common/pipe.h"
 #include "../ptx/mbarrier.h"
 #include "../ptx/tma.h"
-#include "sm90_forward_tile.h"
+#include "sm90_forward_walk.h"
 
 // K and V are read by the other query tiles of the head: keep them. Q is read once.
 #define POLICY_EVICT_LAST 0x14f0000000000000u
@@ -36,12 +36,14 @@ DEVICE void load_q(const attn_gpu_forward_params_t *p, uint32_t smem, uint32_t s
     }
 }
 
-// Where the keys of a tile are in memory: rows row_begin .. row, a block each.
+// Where the keys of a tile are in memory: rows row_begin .. row, a block each. V follows K by one.
 struct key_rows {
     int32_t row;
     int32_t row_begin;
     int32_t h;
     int32_t b;
+    struct block_walk walk; // with a tile map
+    int32_t v_row;          // likewise; else the block behind K's
 };
 
 DEVICE struct key_rows key_rows_of(const attn_gpu_forward_params_t *p, uint32_t slot)
@@ -49,11 +51,24 @@ DEVICE struct key_rows key_rows_of(const attn_gpu_forward_params_t *p, uint32_t 
     struct tile tile;
     tile_read(slot, &tile);
     struct key_rows keys;
+    keys.walk = block_walk_of(p, &tile);
     keys.row = tile.kv_start + (tile.block_end - 1) * BLOCK_N;
     keys.row_begin = tile.kv_start + tile.block_begin * BLOCK_N;
     keys.h = tile.h_kv;
     keys.b = p->lengths.cu_seqlens_kv ? 0 : tile.b;
     return keys;
+}
+
+DEVICE void key_rows_advance(struct key_rows *keys)
+{
+    if (HAS_TILE_MAP) {
+        int32_t block = keys->walk.block;
+        walk_advance(&keys->walk);
+        keys->v_row = keys->row;
+        keys->row -= (block - keys->walk.block) * BLOCK_N;
+    } else {
+        keys->row -= BLOCK_N;
+    }
 }
 
 DEVICE void load_k(const attn_gpu_forward_params_t *p, uint32_t smem, struct pipe *pipe,
@@ -71,7 +86,6 @@ DEVICE void load_k(const attn_gpu_forward_params_t *p, uint32_t smem, struct pip
     pipe_advance(pipe, STAGES);
 }
 
-// The block before the one that `keys` stands at: V follows K by one.
 DEVICE void load_v(const attn_gpu_forward_params_t *p, uint32_t smem, struct pipe *pipe,
                    const struct key_rows *keys)
 {
@@ -81,8 +95,9 @@ DEVICE void load_v(const attn_gpu_forward_params_t *p, uint32_t smem, struct pip
     UNROLL
     for (int panel = 0; panel < V_PANELS; panel++) {
         tma_load_4d_hint(smem + SMEM_V + pipe->stage * V_BYTES + panel * KEYS_PANEL_BYTES,
-                         &p->v_map, full, panel * PANEL_COLUMNS, keys->row + BLOCK_N, keys->h,
-                         keys->b, POLICY_EVICT_LAST);
+                         &p->v_map, full, panel * PANEL_COLUMNS,
+                         HAS_TILE_MAP ? keys->v_row : keys->row + BLOCK_N, keys->h, keys->b,
+                         POLICY_EVICT_LAST);
     }
     pipe_advance(pipe, STAGES);
 }
@@ -91,7 +106,7 @@ DEVICE void load_blocks(const attn_gpu_forward_params_t *p, uint32_t smem, struc
                         struct pipe *v_pipe, struct key_rows *keys)
 {
     NO_UNROLL
-    for (keys->row -= BLOCK_N; keys->row >= keys->row_begin; keys->row -= BLOCK_N) {
+    for (key_rows_advance(keys); keys->row >= keys->row_begin; key_rows_advance(keys)) {
         load_k(p, smem, k_pipe, keys);
         load_v(p, smem, v_pipe, keys);
     }

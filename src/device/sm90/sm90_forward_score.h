@@ -129,8 +129,9 @@ DEVICE uint32_t load_mask_row(const attn_gpu_score_tensor_t *tensor, const unsig
     return seen;
 }
 
+// is_masked: not all of the block is known to be shown by the mask tensor.
 DEVICE void load_score_block(const attn_gpu_forward_params_t *p, const struct score_rows *rows,
-                             int32_t block, struct score_block *out)
+                             int32_t block, int is_masked, struct score_block *out)
 {
     const attn_gpu_score_tensor_t *bias = &p->score.bias;
     const attn_gpu_score_tensor_t *mask = &p->score.mask;
@@ -146,7 +147,10 @@ DEVICE void load_score_block(const attn_gpu_forward_params_t *p, const struct sc
         }
         if (ATTN_CFG_BOOL_MASK) {
             out->seen[r] =
-                load_mask_row(mask, rows->mask + row * mask->stride_q + key * mask->stride_k, keys);
+                is_masked
+                    ? load_mask_row(mask, rows->mask + row * mask->stride_q + key * mask->stride_k,
+                                    keys)
+                    : 0xffffffffu;
         }
     }
 }

@@ -157,6 +157,9 @@ DEVICE void redo_rows(const attn_gpu_forward_params_t *p, uint32_t staging, uint
             careful_row.score.h = tile->h;
             careful_row.score.i = i;
             careful_row.score.position = i + shape.offset;
+            if (HAS_TILE_MAP) {
+                careful_row.score.words = tile_words(p, tile);
+            }
             float o[(D_V + 31) / 32];
             float lse = careful_row_forward(&careful_row, p->d_qk, p->d_v, o);
             UNROLL

@@ -4,6 +4,7 @@
 
 #include "../../shared/block_range.h"
 #include "../common/gpu_sequence.h"
+#include "../common/score_options.h"
 #include "sm90_forward_config.h"
 #include "sm90_tile_list.h"
 
@@ -66,6 +67,12 @@ DEVICE void tile_blocks(const attn_gpu_forward_params_t *p, struct tile *tile)
     }
 }
 
+// Of the tile map.
+DEVICE const uint32_t *tile_words(const attn_gpu_forward_params_t *p, const struct tile *tile)
+{
+    return tile_map_words(&p->score.map, tile->b, tile->h, tile->row0 / BLOCK_M);
+}
+
 DEVICE void tile_of_number(const attn_gpu_forward_params_t *p, uint32_t number, struct tile *tile)
 {
     struct tile_place place = tile_place_of(&p->tiles, number);
@@ -77,6 +84,16 @@ DEVICE void tile_of_number(const attn_gpu_forward_params_t *p, uint32_t number, 
     tile->h = place.bh - tile->b * p->heads_q;
     tile->h_kv = tile->h / p->group;
     tile->row0 = m * BLOCK_M;
+}
+
+// Without blocks at its ends that a mask tensor or block lists hide from all rows; those between
+// are left out by sm90_forward_walk.h.
+DEVICE void tile_trim(const attn_gpu_forward_params_t *p, struct tile *tile)
+{
+    if (tile->block_begin < tile->block_end &&
+        !tile_map_trim(tile_words(p, tile), &tile->block_begin, &tile->block_end)) {
+        tile->block_begin = tile->block_end = 0;
+    }
 }
 
 // Writes the next tile with rows in it to its slot, a part as soon as it is known: few registers.
@@ -100,6 +117,9 @@ DEVICE int tile_publish_next(const attn_gpu_forward_params_t *p, struct tile_cur
     }
     publish(slot + 16, tile.rows, tile.q_start, tile.kv_start, tile.len_q);
     tile_blocks(p, &tile);
+    if (HAS_TILE_MAP) {
+        tile_trim(p, &tile);
+    }
     publish(slot + 32, tile.len_kv, tile.leftpad, tile.block_begin, tile.block_end);
     return 1;
 }

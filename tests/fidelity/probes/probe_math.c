@@ -2,7 +2,7 @@
 #include "../../../src/device/ptx/math_ops.h"
 #include "../probe.h"
 
-enum { MATH_ANSWERS = 8 };
+enum { MATH_ANSWERS = 9 };
 
 KERNEL(128) probe_math(const GRID_CONSTANT struct probe_params p)
 {
@@ -24,4 +24,5 @@ KERNEL(128) probe_math(const GRID_CONSTANT struct probe_params p)
     st_global_f32(out + 5, max_f32(x, y));
     st_global_f32(out + 6, fma_f32(x, y, z));
     st_global_u32(out + 7, bits_of_f32(x) ^ bits_of_f32(z));
+    st_global_u32(out + 8, leading_zeros_u32(bits >> i % 32));
 }
