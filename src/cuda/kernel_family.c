@@ -32,6 +32,7 @@ static int row_fits(const attn_tuning_row_t *row, const attn_desc_t *desc,
     return divides_blocks && (row->arch == 0 || row->arch == config->arch) &&
            (row->d_max == 0 || d <= row->d_max) && (row->mask == 0 || row->mask == mask) &&
            row->options == has_score_options(config) && row->gather == config->gather &&
+           (!row->packed || config->pack_gqa != 0) &&
            (row->s_max == 0 || desc->s_q <= row->s_max) &&
            !(speaks_of_s_q && desc->batch_invariant);
 }

@@ -19,6 +19,7 @@ typedef struct attn_tuning_row {
     int32_t options; // of the scores; a row is for kernels with some (1) or for those with none (0)
     int32_t s_max;   // longest sequence of queries; such a row is not for a batch-invariant plan
     int32_t gather;  // the same: of operands that are copied (1) or that TMA brings (0)
+    int32_t packed;  // 1: only for tiles that heads of a group share
     // What it sets.
     int32_t tile_m;
     int32_t tile_n;

@@ -77,6 +77,30 @@ static int tma_can(const attn_desc_t *desc, char reason[ATTN_REASON_BYTES])
     return can;
 }
 
+// Whether something other than the keys differs by head, so that heads cannot share a tile.
+static int heads_differ(const attn_desc_t *desc)
+{
+    return desc->has_alibi || desc->bias.present || desc->mask.present || desc->block_sparse ||
+           desc->dropout_p > 0.0f;
+}
+
+// How many query heads share a tile, a power of 2; 0: each has its own. Short queries fill a
+// tile's rows with zeros, and every head of a group reads the same keys: so heads are packed where
+// that makes fewer tiles. Not in a batch-invariant plan, whose kernel may not depend on s_q.
+static int32_t packed_heads(const attn_desc_t *desc)
+{
+    const int64_t group = desc->heads_q / desc->heads_kv;
+    if (desc->s_q >= ATTN_SM90_WARPGROUP_M || desc->batch_invariant || heads_differ(desc)) {
+        return 0;
+    }
+    int64_t heads = 1;
+    while (heads < group && heads < ATTN_SM90_WARPGROUP_M) {
+        heads *= 2;
+    }
+    const int64_t tiles = attn_ceil_div(desc->s_q * heads, ATTN_SM90_WARPGROUP_M);
+    return attn_ceil_div(group, heads) * tiles < group ? (int32_t)heads : 0;
+}
+
 static void forward_explain(const attn_desc_t *desc, attn_text_t *text)
 {
     char reason[ATTN_REASON_BYTES];
@@ -84,6 +108,10 @@ static void forward_explain(const attn_desc_t *desc, attn_text_t *text)
         attn_text_add(text, "operands: by TMA\n");
     } else {
         attn_text_add(text, "operands: gathered, slower than by TMA: %s\n", reason);
+    }
+    const int32_t heads = packed_heads(desc);
+    if (heads > 0) {
+        attn_text_add(text, "query heads: up to %d of a group share a tile\n", (int)heads);
     }
 }
 
@@ -117,6 +145,7 @@ static void forward_canonical(const attn_desc_t *desc, const attn_gpu_t *gpu,
     config->bool_mask = desc->mask.present != 0;
     config->block_lists = desc->block_sparse != 0;
     config->dropout = desc->dropout_p > 0.0f;
+    config->pack_gqa = packed_heads(desc);
 }
 
 static const attn_kernel_part_t forward_parts[] = {
@@ -230,6 +259,33 @@ static const attn_tuning_row_t forward_rows[] = {
      .compute_registers = 256,
      .registers_max = 255,
      .reason = "gathered, options of the scores beside 128 registers of O",
+     .date = "not measured"},
+    {.arch = 90,
+     .d_max = 128,
+     .packed = 1,
+     .tile_m = 64,
+     .tile_n = 64,
+     .stages = 2,
+     .warpgroups = 1,
+     .ctas = 2,
+     .load_registers = 40,
+     .compute_registers = 208,
+     .separate_o = 1,
+     .registers_max = 128,
+     .reason = "heads share tiles: memory is the bound, two CTAs keep more of it under way",
+     .date = "not measured"},
+    {.arch = 90,
+     .d_max = 256,
+     .packed = 1,
+     .tile_m = 64,
+     .tile_n = 64,
+     .stages = 2,
+     .warpgroups = 1,
+     .ctas = 1,
+     .load_registers = 40,
+     .compute_registers = 256,
+     .registers_max = 255,
+     .reason = "heads share tiles, wide heads: two stages of the widest block that fits",
      .date = "not measured"},
     {.arch = 90,
      .d_max = 64,
@@ -500,6 +556,16 @@ static attn_status_t gather_operands(const attn_desc_t *desc, const attn_forward
     return ATTN_OK;
 }
 
+// Q or O, in boxes of a warpgroup's rows.
+static attn_status_t encode_queries(const attn_cuda_plan_t *cuda, const attn_sm90_operand_t *x,
+                                    tensor_map *map_out)
+{
+    const int32_t heads = cuda->choice.config.pack_gqa;
+    return heads > 0
+               ? attn_sm90_encode_heads(cuda->gpu, x, heads, ATTN_SM90_WARPGROUP_M / heads, map_out)
+               : attn_sm90_encode(cuda->gpu, x, ATTN_SM90_WARPGROUP_M, map_out);
+}
+
 static attn_status_t encode_operands(const attn_cuda_plan_t *cuda, const attn_desc_t *desc,
                                      const attn_forward_args_t *args,
                                      attn_gpu_forward_params_t *params)
@@ -514,25 +580,24 @@ static attn_status_t encode_operands(const attn_cuda_plan_t *cuda, const attn_de
     ATTN_FORWARD_ERROR(attn_sm90_plain(&k, &params->k));
     ATTN_FORWARD_ERROR(attn_sm90_plain(&v, &params->v));
     ATTN_FORWARD_ERROR(attn_sm90_plain(&o, &params->o));
-    ATTN_FORWARD_ERROR(attn_sm90_encode(gpu, &q, ATTN_SM90_WARPGROUP_M, &params->q_map));
+    ATTN_FORWARD_ERROR(encode_queries(cuda, &q, &params->q_map));
     ATTN_FORWARD_ERROR(attn_sm90_encode(gpu, &k, block, &params->k_map));
     ATTN_FORWARD_ERROR(attn_sm90_encode(gpu, &v, block, &params->v_map));
     // An fp32 O is stored from registers.
-    return cuda->choice.config.o_bytes == 4
-               ? ATTN_OK
-               : attn_sm90_encode(gpu, &o, ATTN_SM90_WARPGROUP_M, &params->o_map);
+    return cuda->choice.config.o_bytes == 4 ? ATTN_OK : encode_queries(cuda, &o, &params->o_map);
 }
 
 static attn_gpu_tiles_t tiles_of(const attn_desc_t *desc, const attn_kernel_config_t *config)
 {
-    const int64_t rows = attn_smaller(desc->s_q, attn_sm90_rows_q(desc));
+    const int64_t positions = attn_smaller(desc->s_q, attn_sm90_rows_q(desc));
+    const int64_t packed = config->pack_gqa > 0 ? config->pack_gqa : 1;
+    const int64_t runs = attn_ceil_div(desc->heads_q / desc->heads_kv, packed); // of a group
     attn_gpu_tiles_t tiles = {
-        .m_tiles = (int32_t)attn_ceil_div(rows, config->tile_m),
-        .bh = (int32_t)(desc->batch * desc->heads_q),
+        .m_tiles = (int32_t)attn_ceil_div(positions * packed, config->tile_m),
+        .bh = (int32_t)(desc->batch * desc->heads_kv * runs),
     };
     // Without a mask all tiles are alike: a K/V head at a time.
-    const int64_t heads =
-        config->mask & ATTN_KERNEL_MASK_UPPER ? SECTION_HEADS : desc->heads_q / desc->heads_kv;
+    const int64_t heads = config->mask & ATTN_KERNEL_MASK_UPPER ? SECTION_HEADS : runs;
     tiles.section_heads = (int32_t)attn_smaller(heads, tiles.bh);
     tiles.count = (uint32_t)tiles.m_tiles * (uint32_t)tiles.bh;
     return tiles;

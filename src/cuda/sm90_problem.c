@@ -157,11 +157,10 @@ static uint64_t stride_bytes(int64_t stride, int64_t size)
     return size <= 1 ? TMA_ALIGN : (uint64_t)stride * 2;
 }
 
-attn_status_t attn_sm90_encode(const attn_gpu_t *gpu, const attn_sm90_operand_t *operand,
-                               int32_t box_rows, tensor_map *map_out)
+static attn_tensor_map_desc_t map_of(const attn_sm90_operand_t *operand, int32_t box_rows)
 {
     const attn_tensor_t *const tensor = operand->tensor;
-    const attn_tensor_map_desc_t desc = {
+    return (attn_tensor_map_desc_t){
         .data = operand->data,
         .type = tensor->dtype == ATTN_BF16 ? ATTN_TENSOR_BF16 : ATTN_TENSOR_F16,
         .rank = 4,
@@ -174,6 +173,26 @@ attn_status_t attn_sm90_encode(const attn_gpu_t *gpu, const attn_sm90_operand_t 
         .swizzle = ATTN_SWIZZLE_128,
         .l2_promotion = ATTN_L2_PROMOTION_256,
     };
+}
+
+attn_status_t attn_sm90_encode(const attn_gpu_t *gpu, const attn_sm90_operand_t *operand,
+                               int32_t box_rows, tensor_map *map_out)
+{
+    const attn_tensor_map_desc_t desc = map_of(operand, box_rows);
+    return attn_tensor_map_encode(gpu, &desc, map_out);
+}
+
+attn_status_t attn_sm90_encode_heads(const attn_gpu_t *gpu, const attn_sm90_operand_t *operand,
+                                     int32_t box_heads, int32_t box_positions, tensor_map *map_out)
+{
+    const attn_tensor_map_desc_t rows_first = map_of(operand, 1);
+    attn_tensor_map_desc_t desc = rows_first;
+    desc.dims[1] = rows_first.dims[2];
+    desc.dims[2] = rows_first.dims[1];
+    desc.strides_bytes[0] = rows_first.strides_bytes[1];
+    desc.strides_bytes[1] = rows_first.strides_bytes[0];
+    desc.box[1] = (uint32_t)box_heads;
+    desc.box[2] = (uint32_t)box_positions;
     return attn_tensor_map_encode(gpu, &desc, map_out);
 }
 

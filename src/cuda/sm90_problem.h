@@ -55,6 +55,9 @@ attn_gpu_operand_t attn_sm90_gathered(const attn_sm90_operand_t *operand,
 // For TMA: (d, s, h, b), boxes of 64 columns. Errors: ATTN_DRIVER_ERROR.
 attn_status_t attn_sm90_encode(const attn_gpu_t *gpu, const attn_sm90_operand_t *operand,
                                int32_t box_rows, tensor_map *map_out);
+// The same as (d, h, s, b), boxes of `box_heads` heads of each of so many positions.
+attn_status_t attn_sm90_encode_heads(const attn_gpu_t *gpu, const attn_sm90_operand_t *operand,
+                                     int32_t box_heads, int32_t box_positions, tensor_map *map_out);
 
 attn_gpu_lengths_t attn_sm90_lengths(const attn_desc_t *desc, const attn_forward_args_t *args);
 

@@ -79,7 +79,8 @@ typedef struct attn_gpu_score {
 
 typedef struct attn_gpu_forward_params {
     // (d, s, h, b), boxes of 64 columns: 64 rows of Q and O, BLOCK_N rows of K and V; 128-byte
-    // swizzle. Packed operands have b = 1. Not set for kernels that gather.
+    // swizzle. Packed operands have b = 1. Where heads share tiles, Q and O are (d, h, s, b), in
+    // boxes of so many heads and 64 rows in all. Not set for kernels that gather.
     tensor_map q_map;
     tensor_map k_map;
     tensor_map v_map;

@@ -136,6 +136,25 @@ static void add_gathered(int64_t d_qk, int64_t d_v)
     add_problem(&desc, ATTN_FORWARD, 90);
 }
 
+// Heads that share tiles: decoding a few tokens.
+static void add_packed(int64_t d, int64_t heads_q, int64_t stride_d)
+{
+    attn_desc_t desc;
+    attn_desc_init(&desc, ATTN_BF16);
+    attn_desc_set_shape(&desc, 1, 3, 4096, heads_q, 1, d);
+    desc.backend = ATTN_BACKEND_CUDA;
+    desc.causal = 1;
+    desc.q.stride_d = stride_d;
+    add_problem(&desc, ATTN_FORWARD, 90);
+    desc.window_left = 100;
+    desc.softcap = 30.0f;
+    desc.o.dtype = ATTN_F32;
+    add_problem(&desc, ATTN_FORWARD, 90);
+    desc.softcap = 0.0f;
+    desc.has_sink = 1;
+    add_problem(&desc, ATTN_FORWARD, 90);
+}
+
 // Every rounded head dim without a mask and with both limits, which is the most code; pairs of
 // unlike dims; the other masks, types and lengths where head dims are usual.
 static void add_all(void)
@@ -159,6 +178,9 @@ static void add_all(void)
     }
     for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++) {
         add_gathered(usual[i], usual[i]);
+        add_packed(usual[i], 3, 1);
+        add_packed(usual[i], 40, 1);
+        add_packed(usual[i], 8, 2);
         add_shape(s, usual[i], usual[i], UPPER, ATTN_BF16);
         add_shape(s, usual[i], usual[i], BOTH, ATTN_F16);
         for (size_t j = 0; j < sizeof(lengths) / sizeof(lengths[0]); j++) {

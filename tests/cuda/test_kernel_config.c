@@ -162,8 +162,9 @@ static void test_best(void **state)
         {.arch = 90, .d_max = 64, .tile_n = 3},
         {.d_max = 128, .mask = 2, .tile_n = 4},
         {.arch = 90, .gather = 1, .tile_n = 6},
+        {.arch = 80, .packed = 1, .tile_n = 7},
     };
-    const attn_kernel_family_t family = {.rows = rows, .row_count = 6};
+    const attn_kernel_family_t family = {.rows = rows, .row_count = 7};
     static const struct {
         int32_t arch, d_qk, d_v, mask, s_q, want, want_invariant;
     } cases[] = {
@@ -283,6 +284,35 @@ static void test_block_lists(void **state)
     assert_false(attn_kernel_has_part(&choice, 1));
 }
 
+// Heads of a group share tiles where queries are short and nothing but the keys is by head.
+static void test_packed_heads(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t s_q, heads_q, heads_kv;
+        int alibi, invariant, want;
+    } cases[] = {{1, 8, 1, 0, 0, 8},  {1, 12, 2, 0, 0, 8}, {1, 71, 1, 0, 0, 64},
+                 {4, 4, 2, 0, 0, 2},  {63, 8, 1, 0, 0, 0}, {56, 8, 1, 0, 0, 8},
+                 {64, 8, 1, 0, 0, 0}, {1, 8, 8, 0, 0, 0},  {63, 192, 1, 0, 0, 64},
+                 {1, 8, 1, 1, 0, 0},  {1, 8, 1, 0, 1, 0}};
+    attn_gpu_t gpu;
+    attn_gpu_of_arch(90, &gpu);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        attn_desc_t desc;
+        attn_desc_t full;
+        attn_kernel_choice_t choice;
+        attn_desc_init(&desc, ATTN_BF16);
+        attn_desc_set_shape(&desc, 2, cases[i].s_q, 640, cases[i].heads_q, cases[i].heads_kv, 128);
+        desc.backend = ATTN_BACKEND_CUDA;
+        desc.has_alibi = cases[i].alibi;
+        desc.batch_invariant = cases[i].invariant;
+        assert_int_equal(attn_desc_check(&desc, ATTN_FORWARD, &full), ATTN_OK);
+        assert_int_equal(attn_kernel_choose(&full, ATTN_FORWARD, &gpu, &choice), ATTN_OK);
+        assert_int_equal(choice.config.pack_gqa, cases[i].want);
+        assert_int_equal(choice.row->packed, cases[i].want != 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -290,7 +320,7 @@ int main(void)
         cmocka_unit_test(test_name),           cmocka_unit_test(test_legal),
         cmocka_unit_test(test_choice),         cmocka_unit_test(test_best),
         cmocka_unit_test(test_invariant_rows), cmocka_unit_test(test_gather),
-        cmocka_unit_test(test_block_lists),
+        cmocka_unit_test(test_block_lists),    cmocka_unit_test(test_packed_heads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,8 +21,8 @@ struct backward_data {
     struct gradient dq;
     struct gradient dk;
     struct gradient dv;
-    float dsink[16];
-    double want_dsink[16];
+    float dsink[32];
+    double want_dsink[32];
     attn_gpu_backward_scratch_t scratch;
     size_t scratch_bytes[7];
 };

@@ -33,17 +33,17 @@ static attn_gpu_forward_params_t make_params(const struct forward_case *c,
                                    .window_left = c->window_left,
                                    .window_right = c->window_right,
                                    .sink = c->has_sink ? data->sink : NULL};
-    p.tiles.m_tiles = (c->s_q + BLOCK_M - 1) / BLOCK_M;
-    p.tiles.bh = c->b * c->h_q;
+    p.tiles.m_tiles = (c->s_q * PACK_HEADS + BLOCK_M - 1) / BLOCK_M;
+    p.tiles.bh = c->b * c->h_kv * ((p.group + PACK_HEADS - 1) / PACK_HEADS);
     p.tiles.section_heads = (int32_t)c->section_heads;
     p.tiles.count = (int64_t)p.tiles.m_tiles * p.tiles.bh;
     if (ATTN_CFG_GATHER) {
         return p;
     }
-    encode(&p.q_map, data->q, c, rows_q, c->h_q, c->d_qk, WARPGROUP_M);
+    encode_heads(&p.q_map, data->q, c, rows_q, c->h_q, c->d_qk, WARPGROUP_M, PACK_HEADS);
     encode(&p.k_map, data->k, c, rows_kv, c->h_kv, c->d_qk, BLOCK_N);
     encode(&p.v_map, data->v, c, rows_kv, c->h_kv, c->d_v, BLOCK_N);
-    encode(&p.o_map, data->o, c, rows_q, c->h_q, c->d_v, WARPGROUP_M);
+    encode_heads(&p.o_map, data->o, c, rows_q, c->h_q, c->d_v, WARPGROUP_M, PACK_HEADS);
     return p;
 }
 

@@ -68,7 +68,7 @@ struct forward_data {
     double *want_lse;
     int32_t cu_q[MAX_SEQUENCES + 1];
     int32_t cu_kv[MAX_SEQUENCES + 1];
-    float sink[16];
+    float sink[32];
     int64_t q_rows; // of the memory, all sequences
     int64_t kv_rows;
 };
@@ -206,7 +206,7 @@ static struct forward_data make_data(const struct forward_case *c)
     data.lse = malloc((size_t)(data.q_rows * c->h_q) * sizeof(float));
     data.want_o = calloc((size_t)(data.q_rows * c->h_q * c->d_v), sizeof(double));
     data.want_lse = malloc((size_t)(data.q_rows * c->h_q) * sizeof(double));
-    for (int32_t h = 0; h < 16; h++) {
+    for (int32_t h = 0; h < 32; h++) {
         data.sink[h] = 0.5f * (float)h - 1.0f;
     }
     for (int32_t b = 0; b < c->b && c->nan_key; b++) {
@@ -236,9 +236,10 @@ static void free_data(struct forward_data *data)
     free(data->want_lse);
 }
 
-// Memory is (b, s, h, d), or (rows, h, d) packed.
-static void encode(tensor_map *map, void *x, const struct forward_case *c, int32_t rows, int32_t h,
-                   int32_t d, uint32_t box_rows)
+// Memory is (b, s, h, d), or (rows, h, d) packed. box_heads > 1: of that many heads and box_rows
+// rows in all, a position's heads beside each other.
+static void encode_heads(tensor_map *map, void *x, const struct forward_case *c, int32_t rows,
+                         int32_t h, int32_t d, uint32_t box_rows, uint32_t box_heads)
 {
     uint64_t row_bytes = (uint64_t)h * (uint64_t)d * 2;
     uint64_t b = c->is_packed ? 1 : (uint64_t)c->b;
@@ -250,11 +251,25 @@ static void encode(tensor_map *map, void *x, const struct forward_case *c, int32
         .strides_bytes = {row_bytes, (uint64_t)d * 2, (uint64_t)rows * row_bytes},
         .box = {64, box_rows, 1, 1},
         .swizzle = EMU_SWIZZLE_128};
+    if (box_heads > 1) {
+        tensor.dims[1] = (uint64_t)h;
+        tensor.dims[2] = (uint64_t)rows;
+        tensor.strides_bytes[0] = (uint64_t)d * 2;
+        tensor.strides_bytes[1] = row_bytes;
+        tensor.box[1] = box_heads;
+        tensor.box[2] = box_rows / box_heads;
+    }
     const char *wrong = emu_tensor_map_encode(map, &tensor);
     if (wrong) {
         fprintf(stderr, "tensor map: %s\n", wrong);
         abort();
     }
+}
+
+static void encode(tensor_map *map, void *x, const struct forward_case *c, int32_t rows, int32_t h,
+                   int32_t d, uint32_t box_rows)
+{
+    encode_heads(map, x, c, rows, h, d, box_rows, 1);
 }
 
 static attn_gpu_operand_t operand(const struct forward_case *c, const void *x, int64_t rows,

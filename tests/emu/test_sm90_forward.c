@@ -101,6 +101,52 @@ static void test_gqa_and_sink(void **state)
         .b = 2, .h_q = 6, .h_kv = 2, .s_q = 33, .s_kv = 65, .has_sink = true, .ctas = 3});
 }
 
+// Groups of any number of heads: of a tile's heads some have no rows, or a group has several tiles.
+static void test_groups(void **state)
+{
+    (void)state;
+    static const int32_t groups[] = {1, 2, 3, 5, 8, 11};
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
+        struct forward_case c = {.b = 2,
+                                 .h_q = 2 * groups[i],
+                                 .h_kv = 2,
+                                 .s_q = 5 + (int32_t)i * 7,
+                                 .s_kv = 77,
+                                 .d_v = D_V - 8,
+                                 .has_sink = true,
+                                 .has_used = i % 2,
+                                 .used_q = {5, 3},
+                                 .used_kv = {70, 77},
+                                 .nan_key = i % 3 ? 0 : 33};
+        check_case(c);
+        c.is_packed = true;
+        c.has_used = false;
+        c.rows_q[0] = c.s_q;
+        c.rows_q[1] = 3;
+        c.rows_kv[0] = 20;
+        c.rows_kv[1] = c.s_kv;
+        c.padding = 2;
+        check_case(c);
+    }
+}
+
+#if ATTN_CFG_MASK & MASK_UPPER
+static void test_groups_causal(void **state)
+{
+    (void)state;
+    struct forward_case c = {.b = 1,
+                             .h_q = 10,
+                             .h_kv = 2,
+                             .s_q = 40,
+                             .s_kv = 170,
+                             .has_windows = true,
+                             .window_left = ATTN_CFG_MASK & MASK_LOWER ? 50 : -1};
+    check_case(c);
+    c.is_top_left = true;
+    check_case(c);
+}
+#endif
+
 static void test_one_row_one_key(void **state)
 {
     (void)state;
@@ -350,6 +396,10 @@ int main(void)
         cmocka_unit_test(test_rescaling),
         cmocka_unit_test(test_rows_alone),
         cmocka_unit_test(test_gqa_and_sink),
+        cmocka_unit_test(test_groups),
+#if ATTN_CFG_MASK & MASK_UPPER
+        cmocka_unit_test(test_groups_causal),
+#endif
         cmocka_unit_test(test_one_row_one_key),
         cmocka_unit_test(test_used_lengths),
         cmocka_unit_test(test_rows_behind_used),

@@ -130,7 +130,8 @@ struct block_range {
 
 DEVICE struct block_range full_blocks(const attn_mask_shape_t *shape, int32_t row0)
 {
-    attn_range_t keys = attn_tile_full_kv_range(shape, row0, row0 + WARPGROUP_M);
+    int32_t begin = position_of_row(row0);
+    attn_range_t keys = attn_tile_full_kv_range(shape, begin, begin + WARPGROUP_M / PACK_HEADS);
     struct block_range blocks;
     blocks.begin = (int32_t)(((uint32_t)keys.begin + BLOCK_N - 1) / BLOCK_N);
     blocks.end = (int32_t)((uint32_t)keys.end / BLOCK_N);

@@ -13,6 +13,8 @@
 //   ATTN_CFG_PING_PONG       1: the warpgroups take turns at the tensor core
 //   ATTN_CFG_SEPARATE_O      1: O has a buffer of its own, so that the next Q can come early
 //   ATTN_CFG_GATHER          1: operands by cp.async and plain loads and stores, not by TMA
+//   ATTN_CFG_PACK_GQA        query heads that share a tile, a power of 2 from 2 to 64; 0 (if not
+//                            defined): each has its own
 //   ATTN_CFG_CTAS            per multiprocessor
 //   ATTN_CFG_LOAD_REGISTERS, ATTN_CFG_COMPUTE_REGISTERS   after the hand-over
 #ifndef ATTN_SM90_FORWARD_CONFIG_H
@@ -22,6 +24,10 @@
 
 #ifndef ATTN_CFG_O_BYTES
 #define ATTN_CFG_O_BYTES 2
+#endif
+
+#ifndef ATTN_CFG_PACK_GQA
+#define ATTN_CFG_PACK_GQA 0
 #endif
 
 #define MASK_UPPER 1
@@ -35,6 +41,7 @@ enum {
     STAGES = ATTN_CFG_STAGES,
     WARPGROUP_M = ATTN_SM90_WARPGROUP_M,
     BLOCK_M = WARPGROUPS * WARPGROUP_M,
+    PACK_HEADS = ATTN_CFG_PACK_GQA ? ATTN_CFG_PACK_GQA : 1, // of a position, row after row
     TILE_SLOTS = ATTN_SM90_TILE_SLOTS,
     TILE_BYTES = ATTN_SM90_TILE_BYTES,
     FORWARD_THREADS = (WARPGROUPS + 1) * WARPGROUP_THREADS,

@@ -60,7 +60,7 @@ DEVICE void gather_q(struct gather *g)
     NO_UNROLL
     for (uint32_t n = g->warp; n < BLOCK_M / GATHER_ROWS; n += GATHER_WARPS) {
         int32_t row = tile.row0 + (int32_t)(n * GATHER_ROWS + thread_idx() % 32);
-        const uint16_t *q = row < tile.rows ? query_row(p, &tile, row) : 0;
+        const uint16_t *q = row_is_there(p, &tile, row) ? query_row(p, &tile, row) : 0;
         gather_rows(g->smem + SMEM_QO + n / 2 * QO_GROUP_BYTES, ROWS_PANEL_BYTES,
                     n % 2 * GATHER_ROWS, q, &p->gather.q, p->d_qk, GATHER_ROWS,
                     D_QK / CHUNK_COLUMNS);

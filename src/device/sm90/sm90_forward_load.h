@@ -26,11 +26,12 @@ DEVICE void load_q(const attn_gpu_forward_params_t *p, uint32_t smem, uint32_t s
     mbarrier_arrive_expect_tx(smem + SMEM_Q_FULL, Q_BYTES);
     UNROLL
     for (int group = 0; group < WARPGROUPS; group++) {
+        int32_t position = tile.q_start + position_of_row(tile.row0 + group * WARPGROUP_M);
         UNROLL
         for (int panel = 0; panel < QK_PANELS; panel++) {
             tma_load_4d_hint(smem + SMEM_QO + group * QO_GROUP_BYTES + panel * ROWS_PANEL_BYTES,
                              &p->q_map, smem + SMEM_Q_FULL, panel * PANEL_COLUMNS,
-                             tile.q_start + tile.row0 + group * WARPGROUP_M, tile.h,
+                             PACK_HEADS > 1 ? tile.h : position, PACK_HEADS > 1 ? position : tile.h,
                              p->lengths.cu_seqlens_q ? 0 : tile.b, POLICY_EVICT_FIRST);
         }
     }

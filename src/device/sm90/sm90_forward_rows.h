@@ -5,12 +5,19 @@
 #include "../common/kv_rows.h"
 #include "sm90_forward_tile.h"
 
+// A row of Q or O: which element of memory it begins at.
+DEVICE int64_t row_offset(const attn_gpu_forward_params_t *p, const attn_gpu_operand_t *x,
+                          const struct tile *tile, int32_t row)
+{
+    int64_t b = p->lengths.cu_seqlens_q ? 0 : tile->b;
+    return b * x->stride_b + (tile->q_start + position_of_row(row)) * x->stride_s +
+           head_of_row(tile, row) * x->stride_h;
+}
+
 DEVICE const uint16_t *query_row(const attn_gpu_forward_params_t *p, const struct tile *tile,
                                  int32_t row)
 {
-    int64_t b = p->lengths.cu_seqlens_q ? 0 : tile->b;
-    return (const uint16_t *)p->q.data + b * p->q.stride_b + (tile->q_start + row) * p->q.stride_s +
-           tile->h * p->q.stride_h;
+    return (const uint16_t *)p->q.data + row_offset(p, &p->q, tile, row);
 }
 
 // The keys of the tile in x, which is p->k or p->v.

@@ -13,6 +13,11 @@
 #error "a block must be whole groups of dropout numbers, or half a group"
 #endif
 
+#if ATTN_CFG_PACK_GQA && (ATTN_CFG_ALIBI || ATTN_CFG_BIAS || ATTN_CFG_BOOL_MASK ||                 \
+                          ATTN_CFG_BLOCK_LISTS || ATTN_CFG_DROPOUT)
+#error "what depends on the head is that of a tile with one head"
+#endif
+
 // A thread's two rows, `row` and the one 8 below. What can be worked out from this again is, once a
 // block: registers are scarcer than instructions here.
 struct score_rows {

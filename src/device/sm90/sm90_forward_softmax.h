@@ -39,8 +39,9 @@ DEVICE struct row_limits row_limits(const attn_mask_shape_t *shape, int32_t row)
     struct row_limits limits;
     UNROLL
     for (int r = 0; r < 2; r++) {
-        attn_range_t keys = attn_row_kv_range(shape, row + 8 * r);
-        if (row + 8 * r >= shape->len_q) {
+        int32_t position = position_of_row(row + 8 * r);
+        attn_range_t keys = attn_row_kv_range(shape, position);
+        if (position >= shape->len_q) {
             keys.end = keys.begin; // behind the sequence: sees nothing
         }
         limits.begin[r] = (int32_t)keys.begin - column;

@@ -18,19 +18,10 @@
 // Of o, in memory.
 enum { O_CHUNK = 16 / ATTN_CFG_O_BYTES }; // elements of 16 bytes
 
-// A row in memory.
-DEVICE unsigned char *output_row(const attn_gpu_forward_params_t *p, int64_t b, int64_t row,
-                                 int64_t h)
+DEVICE unsigned char *output_row(const attn_gpu_forward_params_t *p, const struct tile *tile,
+                                 int32_t row)
 {
-    return (unsigned char *)p->o.data +
-           (b * p->o.stride_b + row * p->o.stride_s + h * p->o.stride_h) * ATTN_CFG_O_BYTES;
-}
-
-// A row of the tile's sequence.
-DEVICE unsigned char *tile_output_row(const attn_gpu_forward_params_t *p, const struct tile *tile,
-                                      int32_t row)
-{
-    return output_row(p, p->lengths.cu_seqlens_q ? 0 : tile->b, tile->q_start + row, tile->h);
+    return (unsigned char *)p->o.data + row_offset(p, &p->o, tile, row) * ATTN_CFG_O_BYTES;
 }
 
 // Between elements of a row. The compiler would work out its multiples before the loop over tiles,
@@ -51,7 +42,13 @@ DEVICE void store_element(const attn_gpu_forward_params_t *p, unsigned char *row
     }
 }
 
-// What became of a thread's two rows.
+// A thread's two rows: whether they are in use, and then what their heads have for a sink.
+struct row_pair {
+    int is_used[2];
+    float sink[2];
+};
+
+// What became of them.
 struct row_ends {
     float factor[2]; // O is multiplied by it
     float lse[2];
@@ -64,23 +61,39 @@ DEVICE float quad_sum(float x)
     return x + shuffle_xor_f32(x, 2);
 }
 
-DEVICE float sink_of(const attn_gpu_forward_params_t *p, const struct tile *tile)
+DEVICE float sink_of(const attn_gpu_forward_params_t *p, int32_t h)
 {
-    return p->sink ? ld_global_f32(p->sink + tile->h) : -INFINITY_F32;
+    return p->sink ? ld_global_f32(p->sink + h) : -INFINITY_F32;
 }
 
-// in_use: rows of the sequence from this thread's first one on. A row behind them has been through
-// blocks without mask code: what it has is dropped here. An anchor that never moved belongs to a
-// row that sees nothing, or only scores below all floats. Such a row is common where keys are
-// picked one by one: no weight at all says that every score was -inf.
+DEVICE struct row_pair row_pair_of(const attn_gpu_forward_params_t *p, const struct tile *tile,
+                                   int32_t row)
+{
+    struct row_pair pair;
+    UNROLL
+    for (int r = 0; r < 2; r++) {
+        int32_t of_tile = row + 8 * r;
+        int is_used = row_is_there(p, tile, of_tile) && position_of_row(of_tile) < tile->len_q;
+        pair.is_used[r] = is_used;
+        pair.sink[r] = is_used ? sink_of(p, head_of_row(tile, of_tile)) : -INFINITY_F32;
+    }
+    return pair;
+}
+
+// A row that is not in use has been through blocks without mask code: what it has is dropped here.
+// An anchor that never moved belongs to a row that sees nothing, or only scores below all floats.
+// Such a row is common where keys are picked one by one: no weight at all says that every score was
+// -inf.
 DEVICE void end_rows(const attn_gpu_forward_params_t *p, const float *o,
-                     const struct softmax *state, float sink, int32_t in_use, struct row_ends *ends)
+                     const struct softmax *state, const struct row_pair *rows,
+                     struct row_ends *ends)
 {
     UNROLL
     for (int r = 0; r < 2; r++) {
         float sum = quad_sum(state->sum[r]);
         float anchor = state->anchor[r];
-        int is_used = 8 * r < in_use;
+        int is_used = rows->is_used[r];
+        float sink = rows->sink[r];
         int is_empty = KEYS_ARE_PICKED && anchor == ANCHOR_NONE && sum == 0.0f;
         float sink_log2 = sink * ATTN_LOG2_E;
         float high = max_f32(anchor, sink_log2);
@@ -100,12 +113,12 @@ DEVICE void end_rows(const attn_gpu_forward_params_t *p, const float *o,
 }
 
 // A tile that looked at no key.
-DEVICE void end_empty_rows(float sink, int32_t in_use, struct row_ends *ends)
+DEVICE void end_empty_rows(const struct row_pair *rows, struct row_ends *ends)
 {
     UNROLL
     for (int r = 0; r < 2; r++) {
         ends->factor[r] = 0.0f;
-        ends->lse[r] = 8 * r < in_use ? sink : -INFINITY_F32;
+        ends->lse[r] = rows->sink[r];
         ends->is_careful[r] = 0;
     }
 }
@@ -113,17 +126,17 @@ DEVICE void end_empty_rows(float sink, int32_t in_use, struct row_ends *ends)
 DEVICE void store_lse(const attn_gpu_forward_params_t *p, const struct tile *tile, int32_t row,
                       float lse)
 {
-    if (p->lse && row < tile->rows) {
+    if (p->lse && row_is_there(p, tile, row)) {
         int64_t b = p->lengths.cu_seqlens_q ? 0 : tile->b;
-        int64_t at = b * p->lse_stride_b + tile->h * p->lse_stride_h +
-                     (tile->q_start + row) * p->lse_stride_s;
+        int64_t at = b * p->lse_stride_b + head_of_row(tile, row) * p->lse_stride_h +
+                     (tile->q_start + position_of_row(row)) * p->lse_stride_s;
         st_global_f32(p->lse + at, lse);
     }
 }
 
 // The rows of a warp that need it, one after the other, over what was staged for them.
 DEVICE void redo_rows(const attn_gpu_forward_params_t *p, uint32_t staging, uint32_t group,
-                      const struct tile *tile, float sink, const struct row_ends *ends)
+                      const struct tile *tile, const struct row_ends *ends)
 {
     uint32_t lane = thread_idx() % 32;
     uint32_t careful_0 = vote_ballot(ends->is_careful[0]);
@@ -134,15 +147,17 @@ DEVICE void redo_rows(const attn_gpu_forward_params_t *p, uint32_t staging, uint
         NO_UNROLL
         for (uint32_t quad = 0; quad < 8; quad++) {
             uint32_t row = thread_idx() / 32 % 4 * 16 + quad + 8 * r;
-            int32_t i = tile->row0 + (int32_t)(group * WARPGROUP_M + row);
-            if (!(careful >> (4 * quad) & 1) || i >= tile->rows) {
+            int32_t tile_row = tile->row0 + (int32_t)(group * WARPGROUP_M + row);
+            if (!(careful >> (4 * quad) & 1) || !row_is_there(p, tile, tile_row)) {
                 continue;
             }
+            int32_t i = position_of_row(tile_row);
+            int32_t h = head_of_row(tile, tile_row);
             attn_mask_shape_t shape = mask_shape(p, tile);
             attn_range_t keys = attn_row_kv_range(&shape, i);
             uint32_t is_used = i < tile->len_q;
             struct careful_row careful_row;
-            careful_row.q = query_row(p, tile, i);
+            careful_row.q = query_row(p, tile, tile_row);
             careful_row.k = kv_rows_of(p, &p->k, tile);
             careful_row.v = kv_rows_of(p, &p->v, tile);
             careful_row.q_stride_d = stride_of_elements(&p->gather.q);
@@ -151,10 +166,10 @@ DEVICE void redo_rows(const attn_gpu_forward_params_t *p, uint32_t staging, uint
             careful_row.key_begin = keys.begin;
             careful_row.key_end = is_used ? keys.end : keys.begin;
             careful_row.scale = SCORES_ARE_MODIFIED ? 1.0f : p->scale;
-            careful_row.sink = is_used ? sink : -INFINITY_F32;
+            careful_row.sink = is_used ? sink_of(p, h) : -INFINITY_F32;
             careful_row.score.p = p;
             careful_row.score.b = tile->b;
-            careful_row.score.h = tile->h;
+            careful_row.score.h = h;
             careful_row.score.i = i;
             careful_row.score.position = i + shape.offset;
             if (HAS_TILE_MAP) {
@@ -166,7 +181,7 @@ DEVICE void redo_rows(const attn_gpu_forward_params_t *p, uint32_t staging, uint
             for (uint32_t n = 0; n < (D_V + 31) / 32; n++) {
                 uint32_t column = lane + 32 * n;
                 if (ATTN_CFG_O_BYTES == 4 && column < (uint32_t)p->d_v) {
-                    store_element(p, tile_output_row(p, tile, i), (int32_t)column, o[n]);
+                    store_element(p, output_row(p, tile, tile_row), (int32_t)column, o[n]);
                 }
                 if (ATTN_CFG_O_BYTES == 2 && column < D_V) {
                     st_shared_u16(panel_address(staging, ROWS_PANEL_BYTES, row, column),
@@ -174,7 +189,7 @@ DEVICE void redo_rows(const attn_gpu_forward_params_t *p, uint32_t staging, uint
                 }
             }
             if (lane == 0) {
-                store_lse(p, tile, i, lse);
+                store_lse(p, tile, tile_row, lse);
             }
         }
     }
@@ -208,10 +223,10 @@ DEVICE void store_fragments(const attn_gpu_forward_params_t *p, const struct til
     UNROLL
     for (int r = 0; r < 2; r++) {
         int32_t row = row0 + 8 * r;
-        if (row >= tile->rows || ends->is_careful[r]) {
+        if (!row_is_there(p, tile, row) || ends->is_careful[r]) {
             continue;
         }
-        unsigned char *out = tile_output_row(p, tile, row);
+        unsigned char *out = output_row(p, tile, row);
         if (ATTN_CFG_GATHER) {
             scatter_fragment_row(p, out, r, o, ends->factor[r]);
         }
@@ -225,6 +240,55 @@ DEVICE void store_fragments(const attn_gpu_forward_params_t *p, const struct til
     }
 }
 
+// What was staged, for rows and columns that a TMA store would not stop at.
+DEVICE void copy_staged(const attn_gpu_forward_params_t *p, const struct tile *tile, int32_t row0,
+                        uint32_t staging)
+{
+    int32_t chunks = (p->d_v + CHUNK_COLUMNS - 1) / CHUNK_COLUMNS;
+    NO_UNROLL
+    for (int32_t i = (int32_t)(thread_idx() % WARPGROUP_THREADS); i < WARPGROUP_M * chunks;
+         i += WARPGROUP_THREADS) {
+        int32_t row = i / chunks;
+        int32_t column = (i - row * chunks) * CHUNK_COLUMNS;
+        uint32_t chunk[CHUNK_COLUMNS / 2];
+        if (!row_is_there(p, tile, row0 + row)) {
+            continue;
+        }
+        ld_shared_v4_u32(chunk,
+                         panel_address(staging, ROWS_PANEL_BYTES, (uint32_t)row, (uint32_t)column));
+        uint16_t *out = (uint16_t *)output_row(p, tile, row0 + row);
+        if (ATTN_CFG_GATHER) {
+            scatter_chunk(out + column * p->gather.o.stride_d, &p->gather.o, p->d_v - column,
+                          chunk);
+        } else {
+            st_global_v4_u32(out + column, chunk);
+        }
+    }
+}
+
+// Whether a TMA store's box ends where the sequence and the group of heads do: memory behind them
+// belongs to others.
+DEVICE int box_is_ours(const attn_gpu_forward_params_t *p, const struct tile *tile, int32_t row0)
+{
+    int ends_in_sequence =
+        !p->lengths.cu_seqlens_q || position_of_row(row0) + WARPGROUP_M / PACK_HEADS <= tile->rows;
+    int ends_in_group = PACK_HEADS == 1 || tile->h + PACK_HEADS <= (tile->h_kv + 1) * p->group;
+    return ends_in_sequence && ends_in_group;
+}
+
+DEVICE void store_box(const attn_gpu_forward_params_t *p, const struct tile *tile, int32_t row0,
+                      uint32_t staging)
+{
+    int32_t position = tile->q_start + position_of_row(row0);
+    UNROLL
+    for (int panel = 0; panel < V_PANELS; panel++) {
+        tma_store_4d(&p->o_map, staging + panel * ROWS_PANEL_BYTES, panel * PANEL_COLUMNS,
+                     PACK_HEADS > 1 ? tile->h : position, PACK_HEADS > 1 ? position : tile->h,
+                     p->lengths.cu_seqlens_q ? 0 : tile->b);
+    }
+    bulk_commit_group();
+}
+
 DEVICE void store_tile(const attn_gpu_forward_params_t *p, uint32_t staging, uint32_t group,
                        uint32_t slot, const float *o, const struct softmax *state)
 {
@@ -233,12 +297,12 @@ DEVICE void store_tile(const attn_gpu_forward_params_t *p, uint32_t staging, uin
     int32_t row0 = tile.row0 + (int32_t)group * WARPGROUP_M;
     int32_t row = row0 + row_of_thread();
     uint32_t is_first = thread_idx() % WARPGROUP_THREADS == 0;
-    float sink = sink_of(p, &tile);
+    struct row_pair rows = row_pair_of(p, &tile, row);
     struct row_ends ends;
     if (tile.block_begin < tile.block_end) {
-        end_rows(p, o, state, sink, tile.len_q - row, &ends);
+        end_rows(p, o, state, &rows, &ends);
     } else {
-        end_empty_rows(sink, tile.len_q - row, &ends);
+        end_empty_rows(&rows, &ends);
     }
     if (ATTN_CFG_O_BYTES == 4) {
         store_fragments(p, &tile, row, o, &ends);
@@ -257,32 +321,18 @@ DEVICE void store_tile(const attn_gpu_forward_params_t *p, uint32_t staging, uin
     }
     if (vote_any(ends.is_careful[0] | ends.is_careful[1])) {
         warp_sync(); // what was staged, before what goes over it
-        redo_rows(p, staging, group, &tile, sink, &ends);
+        redo_rows(p, staging, group, &tile, &ends);
     }
     if (ATTN_CFG_O_BYTES == 4) {
         return;
     }
     fence_proxy_async(); // staging before the TMA store
     barrier_sync(BARRIER_GROUP + group, WARPGROUP_THREADS);
-    if (ATTN_CFG_GATHER) {
-        int32_t rows = tile.rows - row0;
-        scatter_rows((uint16_t *)tile_output_row(p, &tile, row0), p->o.stride_s, &p->gather.o,
-                     staging, ROWS_PANEL_BYTES, rows < WARPGROUP_M ? rows : WARPGROUP_M, p->d_v,
-                     thread_idx() % WARPGROUP_THREADS, WARPGROUP_THREADS);
-        barrier_sync(BARRIER_GROUP + group, WARPGROUP_THREADS); // read before it is staged again
-    } else if (p->lengths.cu_seqlens_q && row0 + WARPGROUP_M > tile.rows) {
-        // A TMA store would write past the end of a packed sequence, into the next one.
-        copy_rows_out((uint16_t *)tile_output_row(p, &tile, row0), p->o.stride_s, staging,
-                      ROWS_PANEL_BYTES, tile.rows - row0, p->d_v, thread_idx() % WARPGROUP_THREADS,
-                      WARPGROUP_THREADS);
+    if (ATTN_CFG_GATHER || !box_is_ours(p, &tile, row0)) {
+        copy_staged(p, &tile, row0, staging);
         barrier_sync(BARRIER_GROUP + group, WARPGROUP_THREADS); // read before it is staged again
     } else if (is_first) {
-        UNROLL
-        for (int panel = 0; panel < V_PANELS; panel++) {
-            tma_store_4d(&p->o_map, staging + panel * ROWS_PANEL_BYTES, panel * PANEL_COLUMNS,
-                         tile.q_start + row0, tile.h, p->lengths.cu_seqlens_q ? 0 : tile.b);
-        }
-        bulk_commit_group();
+        store_box(p, &tile, row0, staging);
     }
 }
 
@@ -298,10 +348,12 @@ DEVICE void store_padding(const attn_gpu_forward_params_t *p, uint32_t thread, u
          i += (int64_t)grid_dim_x() * threads) {
         int64_t row = first + i / chunks / p->heads_q;
         int64_t h = i / chunks % p->heads_q;
+        unsigned char *out = (unsigned char *)p->o.data +
+                             (row * p->o.stride_s + h * p->o.stride_h) * ATTN_CFG_O_BYTES;
         if (ATTN_CFG_GATHER) {
-            store_element(p, output_row(p, 0, row, h), (int32_t)(i % chunks), 0.0f);
+            store_element(p, out, (int32_t)(i % chunks), 0.0f);
         } else {
-            st_global_v4_u32(output_row(p, 0, row, h) + i % chunks * 16, zeros);
+            st_global_v4_u32(out + i % chunks * 16, zeros);
         }
         if (p->lse && i % chunks == 0) {
             st_global_f32(p->lse + h * p->lse_stride_h + row * p->lse_stride_s, -INFINITY_F32);

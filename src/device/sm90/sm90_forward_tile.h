@@ -10,22 +10,41 @@
 
 typedef attn_gpu_forward_params_t kernel_params_t;
 
-// BLOCK_M query rows of one head. Blocks are counted from key 0 of the sequence and walked from
+// BLOCK_M query rows of one head, or of PACK_HEADS heads that share keys: row r is position
+// r / PACK_HEADS of the sequence and head h + r % PACK_HEADS. Heads beyond the group's last have
+// rows that nobody reads. Blocks are counted from key 0 of the sequence and walked from
 // block_end - 1 down to block_begin. rows is -1 at the end of the list.
 struct tile {
-    int32_t row0; // in the sequence
+    int32_t row0;
     int32_t b;
-    int32_t h;
+    int32_t h; // the first
     int32_t h_kv;
-    int32_t rows;     // of the sequence, in use or not
+    int32_t rows;     // positions of the sequence, in use or not
     int32_t q_start;  // row of the pack at which the sequence starts; 0 if not packed
     int32_t kv_start; // likewise
-    int32_t len_q;    // rows in use
+    int32_t len_q;    // positions in use
     int32_t len_kv;   // keys in use
     int32_t leftpad;
     int32_t block_begin;
     int32_t block_end;
 };
+
+DEVICE int32_t position_of_row(int32_t row)
+{
+    return (int32_t)((uint32_t)row / PACK_HEADS);
+}
+
+DEVICE int32_t head_of_row(const struct tile *tile, int32_t row)
+{
+    return tile->h + (int32_t)((uint32_t)row % PACK_HEADS);
+}
+
+// Whether there is memory for a row.
+DEVICE int row_is_there(const attn_gpu_forward_params_t *p, const struct tile *tile, int32_t row)
+{
+    return position_of_row(row) < tile->rows &&
+           (PACK_HEADS == 1 || head_of_row(tile, row) < (tile->h_kv + 1) * p->group);
+}
 
 DEVICE attn_mask_shape_t mask_shape(const attn_gpu_forward_params_t *p, const struct tile *tile)
 {
@@ -54,12 +73,13 @@ DEVICE void tile_lengths(const attn_gpu_forward_params_t *p, struct tile *tile)
 DEVICE void tile_blocks(const attn_gpu_forward_params_t *p, struct tile *tile)
 {
     attn_mask_shape_t shape = mask_shape(p, tile);
-    int32_t row_end = tile->row0 + BLOCK_M;
-    row_end = row_end < tile->len_q ? row_end : tile->len_q;
+    int32_t begin = position_of_row(tile->row0);
+    int32_t end = begin + BLOCK_M / PACK_HEADS;
+    end = end < tile->len_q ? end : tile->len_q;
     tile->block_begin = 0;
     tile->block_end = 0;
-    if (tile->row0 < row_end) {
-        attn_range_t keys = attn_tile_kv_range(&shape, tile->row0, row_end);
+    if (begin < end) {
+        attn_range_t keys = attn_tile_kv_range(&shape, begin, end);
         if (keys.begin < keys.end) {
             tile->block_begin = (int32_t)((uint32_t)keys.begin / BLOCK_N);
             tile->block_end = (int32_t)(((uint32_t)keys.end + BLOCK_N - 1) / BLOCK_N);
@@ -80,9 +100,13 @@ DEVICE void tile_of_number(const attn_gpu_forward_params_t *p, uint32_t number, 
     if (ATTN_CFG_MASK & MASK_UPPER) {
         m = p->tiles.m_tiles - 1 - m; // the longest first
     }
-    tile->b = place.bh / p->heads_q;
-    tile->h = place.bh - tile->b * p->heads_q;
-    tile->h_kv = tile->h / p->group;
+    // Heads in runs of PACK_HEADS, none of which spans two groups.
+    int32_t runs = (p->group + PACK_HEADS - 1) / PACK_HEADS; // of a group
+    int32_t all_runs = PACK_HEADS == 1 ? p->heads_q : p->heads_q / p->group * runs;
+    tile->b = place.bh / all_runs;
+    int32_t run = place.bh - tile->b * all_runs;
+    tile->h_kv = run / runs;
+    tile->h = tile->h_kv * p->group + (run - tile->h_kv * runs) * PACK_HEADS;
     tile->row0 = m * BLOCK_M;
 }
 
@@ -111,7 +135,7 @@ DEVICE int tile_publish_next(const attn_gpu_forward_params_t *p, struct tile_cur
         tile_of_number(p, cursor->number, &tile);
         publish(slot, tile.row0, tile.b, tile.h, tile.h_kv);
         tile_lengths(p, &tile);
-        if (tile.row0 < tile.rows) {
+        if (position_of_row(tile.row0) < tile.rows) {
             break;
         }
     }

@@ -80,21 +80,4 @@ DEVICE void scatter_chunk(uint16_t *out, const attn_gpu_elements_t *elements, in
     }
 }
 
-// copy_rows_out for any strides and any d.
-DEVICE void scatter_rows(uint16_t *out, int64_t stride_s, const attn_gpu_elements_t *elements,
-                         uint32_t base, uint32_t panel_bytes, int32_t rows, int32_t d,
-                         uint32_t thread, int32_t threads)
-{
-    int32_t chunks = (d + CHUNK_COLUMNS - 1) / CHUNK_COLUMNS;
-    NO_UNROLL
-    for (int32_t i = (int32_t)thread; i < rows * chunks; i += threads) {
-        int32_t row = i / chunks;
-        int32_t column = (i - row * chunks) * CHUNK_COLUMNS;
-        uint32_t chunk[CHUNK_COLUMNS / 2];
-        ld_shared_v4_u32(chunk, panel_address(base, panel_bytes, (uint32_t)row, (uint32_t)column));
-        scatter_chunk(out + row * stride_s + column * elements->stride_d, elements, d - column,
-                      chunk);
-    }
-}
-
 #endif
