@@ -304,13 +304,25 @@ static void fill_keys(problem_t *p, const generator_t *g)
     }
 }
 
+// Half of the masks hide some areas wholly and show others wholly, as kernels that work by tiles
+// tell apart; the rest is drawn one by one.
+static bool drawn_mask(problem_t *p, bool has_areas, int64_t percent, int64_t i, int64_t j)
+{
+    enum { AREA = 192 };
+    const bool shown = test_rng_chance(&p->rng, percent);
+    const int64_t area = (i / AREA + j / AREA * 2 + (int64_t)(p->options.seed % 3)) % 3;
+    return has_areas && area < 2 ? area == 0 : shown;
+}
+
 static void fill_mask(problem_t *p)
 {
     const int64_t percent = test_rng_chance(&p->rng, 20) ? 5 : 70;
+    const bool has_areas = test_rng_chance(&p->rng, 50);
     for (operand_walk_t w = operand_walk(&p->mask); !w.done; operand_next(&p->mask, &w)) {
-        const bool shown = p->options.mask != NULL ? p->options.mask(p->options.user, w.at[0],
-                                                                     w.at[1], w.at[2], w.at[3])
-                                                   : test_rng_chance(&p->rng, percent);
+        const bool shown =
+            p->options.mask != NULL
+                ? p->options.mask(p->options.user, w.at[0], w.at[1], w.at[2], w.at[3])
+                : drawn_mask(p, has_areas, percent, w.at[2], w.at[3]);
         // Any value but 0 shows.
         p->mask.buffer.data[operand_index(&p->mask, w.at[0], w.at[1], w.at[2], w.at[3])] =
             shown ? (unsigned char)test_rng_range(&p->rng, 1, 255) : 0;

@@ -60,13 +60,29 @@ static void draw_lengths(test_rng_t *rng, attn_desc_t *desc, bool backward)
     }
 }
 
+// Blocks that tiles divide, as kernels want them.
+static void draw_blocks(test_rng_t *rng, attn_desc_t *desc)
+{
+    desc->block_sparse = 1;
+    desc->block_q = 64 * test_rng_range(rng, 1, 3);
+    desc->block_kv = 64 * test_rng_range(rng, 1, 3);
+    const int64_t blocks = (desc->s_kv + desc->block_kv - 1) / desc->block_kv;
+    desc->blocks_per_row = test_rng_chance(rng, 70) ? blocks : test_rng_range(rng, 0, blocks);
+    if (test_rng_chance(rng, 30)) {
+        desc->block_stride_h = 0;
+    }
+}
+
 static void draw_mask(test_rng_t *rng, attn_desc_t *desc)
 {
     desc->causal = test_rng_chance(rng, 40);
     desc->align = test_rng_chance(rng, 30) ? ATTN_ALIGN_TOP_LEFT : ATTN_ALIGN_BOTTOM_RIGHT;
     desc->window_left = test_rng_chance(rng, 30) ? test_rng_range(rng, 0, 300) : -1;
     desc->window_right = test_rng_chance(rng, 20) ? test_rng_range(rng, 0, 300) : -1;
-    desc->mask.present = test_rng_chance(rng, 10);
+    desc->mask.present = test_rng_chance(rng, 15);
+    if (test_rng_chance(rng, 15)) {
+        draw_blocks(rng, desc);
+    }
 }
 
 static void draw_scores(test_rng_t *rng, attn_desc_t *desc)
