@@ -13,10 +13,20 @@ extern const attn_kernel_family_t attn_fill_family;
 const attn_kernel_family_t *const attn_kernel_families[] = {
     &attn_sm90_forward_family, &attn_sm90_backward_family, &attn_fill_family, NULL};
 
-static int has_score_options(const attn_kernel_config_t *config)
+// As a row's `options` say it.
+static int32_t score_options(const attn_kernel_config_t *config)
 {
-    return config->any_scale || config->softcap || config->alibi || config->bias ||
-           config->bool_mask || config->block_lists || config->dropout;
+    if (config->any_scale || config->softcap || config->alibi || config->bias || config->dropout) {
+        return ATTN_ROW_OPTIONS;
+    }
+    return config->bool_mask || config->block_lists ? ATTN_ROW_TILE_MAP : 0;
+}
+
+static int options_fit(const attn_tuning_row_t *row, const attn_kernel_config_t *config)
+{
+    const int32_t options = score_options(config);
+    return row->options == options ||
+           (options == ATTN_ROW_TILE_MAP && row->options == ATTN_ROW_OPTIONS);
 }
 
 static int row_fits(const attn_tuning_row_t *row, const attn_desc_t *desc,
@@ -31,7 +41,7 @@ static int row_fits(const attn_tuning_row_t *row, const attn_desc_t *desc,
                                                         desc->block_kv % row->tile_n == 0);
     return divides_blocks && (row->arch == 0 || row->arch == config->arch) &&
            (row->d_max == 0 || d <= row->d_max) && (row->mask == 0 || row->mask == mask) &&
-           row->options == has_score_options(config) && row->gather == config->gather &&
+           options_fit(row, config) && row->gather == config->gather &&
            (!row->packed || config->pack_gqa != 0) &&
            (row->s_max == 0 || desc->s_q <= row->s_max) &&
            !(speaks_of_s_q && desc->batch_invariant);

@@ -10,13 +10,17 @@
 #include "gpu_kernel.h"
 #include "kernel_config.h"
 
+// Options of the scores that a row is for: those that work on elements, which need registers, or a
+// mask tensor and block lists alone, which a row for the others serves as well. 0: none.
+enum { ATTN_ROW_OPTIONS = 1, ATTN_ROW_TILE_MAP = 2 };
+
 // Numbers that set speed, with the reason for them and when it was found.
 typedef struct attn_tuning_row {
     // Which configurations it is for: 0 means any.
     int32_t arch;
     int32_t d_max;   // largest head dim
     int32_t mask;    // 1: with a mask, 2: without one
-    int32_t options; // of the scores; a row is for kernels with some (1) or for those with none (0)
+    int32_t options; // ATTN_ROW_*; 0: for kernels without options of the scores
     int32_t s_max;   // longest sequence of queries; such a row is not for a batch-invariant plan
     int32_t gather;  // the same: of operands that are copied (1) or that TMA brings (0)
     int32_t packed;  // 1: only for tiles that heads of a group share

@@ -86,6 +86,21 @@ static void add_shape(int64_t s, int64_t d_qk, int64_t d_v, int mask, attn_dtype
     }
 }
 
+// A mask tensor, and lists of blocks, alone.
+static void add_map(const attn_desc_t *plain)
+{
+    attn_desc_t desc = *plain;
+    desc.mask.present = 1;
+    add_problem(&desc, ATTN_FORWARD, 90);
+    desc.mask.present = 0;
+    desc.block_sparse = 1;
+    desc.blocks_per_row = 1;
+    for (int64_t block = 64; block <= 128; block *= 2) {
+        desc.block_q = desc.block_kv = block;
+        add_problem(&desc, ATTN_FORWARD, 90);
+    }
+}
+
 // Options of the scores, alone and in sets; the dims of each of their rows. stride_d of Q: with
 // another than 1 operands are gathered.
 static void add_options(int64_t stride_d)
@@ -99,6 +114,7 @@ static void add_options(int64_t stride_d)
         desc.q.stride_d = stride_d;
         desc.causal = 1;
         desc.window_left = 100;
+        add_map(&desc);
         desc.softcap = 30.0f;
         desc.has_alibi = 1;
         desc.scale = -1.0f;
