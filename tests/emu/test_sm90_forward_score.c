@@ -28,7 +28,8 @@ struct options {
     int64_t mask_heads;  // of which there are so many
     struct block_lists lists;
     uint32_t *map;
-    void *bias; // the same, one for all b
+    bool skips_nothing; // the map is as if every tile hid and showed something
+    void *bias;         // the same, one for all b
     int64_t pitch;
     uint64_t dropout[2];
     float *o32;
@@ -217,6 +218,9 @@ static attn_gpu_tile_map_t survey(const struct forward_case *c, struct options *
                       *map_words, &result) != EMU_OK) {
         fail_msg("%s", result.text);
     }
+    for (uint64_t i = 0; i < *map_words && x->skips_nothing; i++) {
+        x->map[i] = i % 2 ? 0 : 0xffffffffu;
+    }
     return p.map;
 }
 
@@ -315,6 +319,15 @@ static void compare(const struct forward_case *c, const struct forward_data *dat
     }
 }
 
+static void free_options(struct options *x)
+{
+    free(x->mask);
+    free(x->bias);
+    free(x->o32);
+    free(x->map);
+    free_lists(&x->lists);
+}
+
 static void check(struct forward_case given, bool is_odd, int64_t mask_heads)
 {
     struct forward_case c = whole_case(given);
@@ -322,11 +335,7 @@ static void check(struct forward_case given, bool is_odd, int64_t mask_heads)
     struct options x = make_options(&c, is_odd, mask_heads);
     run(&c, &data, &x, EMU_RANDOM);
     compare(&c, &data, &x);
-    free(x.mask);
-    free(x.bias);
-    free(x.o32);
-    free(x.map);
-    free_lists(&x.lists);
+    free_options(&x);
     free_data(&data);
 }
 
@@ -338,6 +347,29 @@ static void test_full(void **state)
 }
 
 #if ATTN_CFG_BOOL_MASK || ATTN_CFG_BLOCK_LISTS
+#if !ATTN_CFG_BLOCK_LISTS && ATTN_CFG_O_BYTES == 2
+// What is hidden adds nothing, to the last bit: whether tiles are skipped does not show.
+static void test_bits_without_skipping(void **state)
+{
+    (void)state;
+    struct forward_case c = whole_case(
+        (struct forward_case){.b = B, .h_q = H_Q, .h_kv = H_KV, .s_q = 40, .s_kv = 9 * BLOCK_N});
+    struct forward_data data = make_data(&c);
+    struct options x = make_options(&c, false, H_Q);
+    size_t o_bytes = (size_t)(B * H_Q * c.s_q * c.d_v) * 2;
+    uint16_t *o = malloc(o_bytes);
+    run(&c, &data, &x, EMU_RANDOM);
+    memcpy(o, data.o, o_bytes);
+    free(x.map);
+    x.skips_nothing = true;
+    run(&c, &data, &x, EMU_RANDOM);
+    assert_memory_equal(o, data.o, o_bytes);
+    free(o);
+    free_options(&x);
+    free_data(&data);
+}
+#endif
+
 // Several query tiles, and more key blocks than a word of the map has where blocks are narrow; rows
 // of the mask that are read 16 bytes at a time.
 static void test_tiles(void **state)
@@ -419,6 +451,9 @@ int main(void)
         cmocka_unit_test(test_full),
 #if ATTN_CFG_BOOL_MASK || ATTN_CFG_BLOCK_LISTS
         cmocka_unit_test(test_tiles),
+#if !ATTN_CFG_BLOCK_LISTS && ATTN_CFG_O_BYTES == 2
+        cmocka_unit_test(test_bits_without_skipping),
+#endif
 #endif
         cmocka_unit_test(test_odd),
 #if ATTN_CFG_MASK & MASK_UPPER
