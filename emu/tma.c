@@ -225,7 +225,8 @@ void tma_check_source(const struct transfer *t, struct access access)
 }
 
 // Everything that the map can reach must be registered; the box itself is clipped to it. A box that
-// begins within 16 bytes is an illegal instruction on Hopper.
+// begins within 16 bytes is an illegal instruction on Hopper, and so is one that is stored and
+// begins in front of the tensor.
 static void check_map(const struct map *m, uint32_t rank, const int32_t *c, bool write,
                       const char *instruction)
 {
@@ -237,6 +238,12 @@ static void check_map(const struct map *m, uint32_t rank, const int32_t *c, bool
     if (c[0] * (int64_t)size % CHUNK_BYTES) {
         emu_fail(EMU_FAULT, "%s at coordinate %d of elements of %u bytes: not 16-byte aligned",
                  instruction, c[0], size);
+    }
+    for (uint32_t i = 0; write && i < rank; i++) {
+        if (c[i] < 0) {
+            emu_fail(EMU_FAULT, "%s at coordinate %d of dimension %u: in front of the tensor",
+                     instruction, c[i], i);
+        }
     }
     uint64_t bytes = m->dims[0] * size;
     for (uint32_t i = 1; i < m->rank; i++) {

@@ -406,7 +406,17 @@ KERNEL_OF(tma_load_unaligned)
 
 KERNEL_OF(tma_store_unaligned)
 {
-    tma_store_2d(&f16_map, SMEM, -1, 0);
+    tma_store_2d(&f16_map, SMEM, 7, 0);
+}
+
+KERNEL_OF(tma_store_in_front)
+{
+    tma_store_2d(&f16_map, SMEM, 8, -1);
+}
+
+KERNEL_OF(tma_reduce_in_front)
+{
+    tma_reduce_add_2d(&f16_map, SMEM, -8, 0);
 }
 
 KERNEL_OF(load_not_waited)
@@ -455,7 +465,11 @@ static void test_addresses(void **state)
     expect_error(tma_load_unaligned, 32, EMU_FAULT,
                  "at coordinate 12 of elements of 2 bytes: not 16-byte aligned");
     expect_error(tma_store_unaligned, 32, EMU_FAULT,
-                 "at coordinate -1 of elements of 2 bytes: not 16-byte aligned");
+                 "at coordinate 7 of elements of 2 bytes: not 16-byte aligned");
+    expect_error(tma_store_in_front, 32, EMU_FAULT,
+                 "TMA store at coordinate -1 of dimension 1: in front of the tensor");
+    expect_error(tma_reduce_in_front, 32, EMU_FAULT,
+                 "TMA reduction at coordinate -8 of dimension 0: in front of the tensor");
     expect_error(load_not_waited, 32, EMU_FAULT,
                  "nobody waited for the last load on mbarrier 0x400");
 }

@@ -46,11 +46,12 @@ static size_t draw_tensor(struct run *run, struct emu_tensor *t)
     return bytes;
 }
 
-// Along dimension 0 in steps of 16 bytes.
-static void draw_place(struct run *run, const struct emu_tensor *t, int32_t *at)
+// Along dimension 0 in steps of 16 bytes. Only a load may begin in front of the tensor.
+static void draw_place(struct run *run, const struct emu_tensor *t, bool is_load, int32_t *at)
 {
     for (uint32_t i = 0; i < t->rank; i++) {
-        at[i] = (int32_t)draw(run, -(int64_t)t->box[i] / 2 - 1, (int64_t)t->dims[i]);
+        int64_t low = is_load ? -(int64_t)t->box[i] / 2 - 1 : 0;
+        at[i] = (int32_t)draw(run, low, (int64_t)t->dims[i]);
     }
     at[0] -= at[0] % (16 / (int32_t)run_element_bytes(t->element));
 }
@@ -83,8 +84,8 @@ static void prepare(struct run *run, emu_element element, bool adds)
     p->words[TMA_RANK] = t.rank;
     p->words[TMA_BYTES] = box_bytes;
     p->words[TMA_ADDS] = adds;
-    draw_place(run, &t, p->load_at);
-    draw_place(run, &t, p->store_at);
+    draw_place(run, &t, true, p->load_at);
+    draw_place(run, &t, false, p->store_at);
     t.data = run_input(run, "tensor", in, bytes);
     run_map(run, &p->in_map, &t);
     const struct comparison bits = {SAME_BITS, element, 0.0, 0.0};
@@ -141,7 +142,7 @@ void prepare_pair_load(struct run *run)
     fill_words(&run->rng, in, bytes / 4, FILL_BITS);
     t.data = run_input(run, "tensor", in, bytes);
     run_map(run, &p->in_map, &t);
-    draw_place(run, &t, p->load_at);
+    draw_place(run, &t, true, p->load_at);
     p->words[TMA_RANK] = t.rank;
     p->words[TMA_BYTES] = t.rank == 2 ? 256 : 512;
     p->out = run_output(run, "images", run_alloc(2 * p->words[TMA_BYTES]), 2 * p->words[TMA_BYTES],

@@ -2,10 +2,10 @@
 // Movement and Conversion Instructions: cp.async.bulk.tensor").
 //
 // Coordinates are in elements, innermost dimension first, and may lie outside: a load fills such
-// elements with zero, a store leaves them out. The innermost one is a multiple of 16 bytes: all
-// else is an illegal instruction on Hopper. One thread issues. A load adds the bytes of the whole
-// box to the transaction count of `bar`; a store is waited for with bulk_commit_group and
-// bulk_wait_group (bulk.h). Shared addresses are 128-byte aligned.
+// elements with zero, a store leaves them out. The innermost one is a multiple of 16 bytes, those
+// of a store are not negative: all else is an illegal instruction on Hopper. One thread issues. A
+// load adds the bytes of the whole box to the transaction count of `bar`; a store is waited for
+// with bulk_commit_group and bulk_wait_group (bulk.h). Shared addresses are 128-byte aligned.
 #ifndef ATTN_PTX_TMA_H
 #define ATTN_PTX_TMA_H
 
