@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -66,6 +67,24 @@ static inline void in_child(void (*body)(void), const char *const *variables)
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
         fail_msg("the child ended with status %#x", (unsigned)status);
     }
+}
+
+// Whether there is a kernel, or says why not. This process must not touch the GPU: its children
+// could not use it then.
+static inline bool child_supports(attn_desc_t desc, attn_op_t op)
+{
+    fflush(NULL);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        const bool is_able = attn_supports(NULL, &desc, op) == ATTN_OK;
+        if (!is_able) {
+            printf("skipped: %s\n", attn_last_error());
+            fflush(NULL);
+        }
+        _exit(is_able ? 0 : 77);
+    }
+    int status = 0;
+    return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
 }
 
 #define IN_CHILD(body, ...) in_child((body), (const char *const[]){__VA_ARGS__, NULL})

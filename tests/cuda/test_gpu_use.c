@@ -1,4 +1,4 @@
-// How programs use the forward pass on a real GPU: CUDA graphs whose lengths change between
+// How programs use both passes on a real GPU: CUDA graphs whose lengths change between
 // replays, several streams and several GPUs at once, no memory left, many processes that start on
 // an empty cache. Each part is a process of its own. Says so and exits with 77 without a GPU.
 #include "child.h"
@@ -7,22 +7,12 @@
 #include <time.h>
 
 #include "gpu_memory.h"
-#include "gpu_problem.h"
-
-enum { WHY_BYTES = 512 };
+#include "gpu_use.h"
 
 static char folder[300];
 static char cache_variable[320];
 
-// ---- a problem, its plan and its results
-
-struct use {
-    problem_t *problem;
-    results_t results;
-    gpu_problem_t gpu;
-    attn_plan_t *plan;
-    gpu_copy_t workspace;
-};
+// ---- a problem
 
 static attn_desc_t decoder(attn_dtype_t dtype, int device)
 {
@@ -37,82 +27,35 @@ static attn_desc_t decoder(attn_dtype_t dtype, int device)
     return desc;
 }
 
-// The oracle knows no GPU.
-static problem_t *problem_of(const attn_desc_t *gpu_desc, const problem_options_t *options)
-{
-    attn_desc_t desc = *gpu_desc;
-    desc.backend = ATTN_BACKEND_AUTO;
-    desc.device_index = 0;
-    return problem_create(&desc, options);
-}
-
-// The copies remember where the results lie: a use stays where it is made.
-static void use_create(struct use *use, const attn_desc_t *desc, const problem_options_t *options)
-{
-    use->problem = problem_of(desc, options);
-    use->results = results_create(use->problem, &use->problem->full);
-    use->gpu = gpu_problem_create(use->problem, &use->results);
-    CHILD_CHECK(attn_plan_create(NULL, desc, ATTN_FORWARD, &use->plan) == ATTN_OK);
-    use->workspace = gpu_copy_create(NULL, attn_plan_workspace_bytes(use->plan));
-}
-
-static void use_run(const struct use *use, const attn_plan_t *plan, cu_stream stream)
-{
-    CHILD_CHECK(attn_forward(plan, &use->gpu.forward, use->workspace.data, use->workspace.bytes,
-                             stream) == ATTN_OK);
-}
-
-// Once the GPU has done its work.
-static void use_judge(struct use *use)
-{
-    char why[WHY_BYTES];
-    CHILD_CHECK(gpu_problem_fetch(&use->gpu));
-    CHILD_CHECK(gpu_copy_fetch(&use->workspace, NULL));
-    if (!problem_judge(use->problem, &use->results, why, sizeof(why))) {
-        fprintf(stderr, "%s: %s\n", attn_plan_kernel_name(use->plan), why);
-        _exit(1);
-    }
-}
-
-static void use_destroy(struct use *use)
-{
-    attn_plan_destroy(use->plan);
-    gpu_copy_destroy(&use->workspace);
-    gpu_problem_destroy(&use->gpu);
-    results_destroy(&use->results);
-    problem_destroy(use->problem);
-}
-
 // ---- graphs
 
 // Captured once with one set of lengths, replayed with others: they are read on the GPU.
-static void replays_with_lengths(attn_desc_t desc, const int32_t lengths[][3], int sets)
+static void replays_with_lengths(attn_desc_t desc, bool backward, const int32_t lengths[][3],
+                                 int sets)
 {
     enum { CAPTURE_GLOBAL = 0 };
     gpu_copy_open(0);
     cu_stream stream;
     gpu_graph graph;
     gpu_graph_exec exec;
-    const problem_options_t first = {.seed = 1, .seqused_kv = lengths[0]};
-    struct use use;
-    use_create(&use, &desc, &first);
+    problem_options_t options = {.seed = 1, .backward = backward, .seqused_kv = lengths[0]};
+    gpu_use_t use;
+    gpu_use_create(&use, &desc, &options);
     GPU(stream_create(&stream, 1));
     GPU(capture_begin(stream, CAPTURE_GLOBAL));
-    use_run(&use, use.plan, stream);
+    gpu_use_run(&use, &use, stream);
     GPU(capture_end(stream, &graph));
     GPU(instantiate(&exec, graph, 0));
     for (int i = 0; i < sets; i++) {
-        const problem_options_t options = {.seed = 2 + (uint64_t)i, .seqused_kv = lengths[i]};
-        problem_destroy(use.problem);
-        results_destroy(&use.results);
-        use.problem = problem_of(&desc, &options);
-        use.results = results_create(use.problem, &use.problem->full);
-        gpu_problem_load(&use.gpu, use.problem, &use.results);
+        options.seed++;
+        options.seqused_kv = lengths[i];
+        gpu_use_load(&use, &desc, &options);
         GPU(graph_launch(exec, stream));
         GPU(stream_wait(stream));
-        use_judge(&use);
+        gpu_use_fetch(&use);
+        gpu_use_judge(&use);
     }
-    use_destroy(&use);
+    gpu_use_destroy(&use);
 }
 
 static const int32_t lengths[][3] = {{300, 300, 300}, {1, 0, 299}, {0, 0, 0}, {64, 200, 65}};
@@ -120,7 +63,7 @@ enum { LENGTH_SETS = sizeof(lengths) / sizeof(lengths[0]) };
 
 static void replays_padded(void)
 {
-    replays_with_lengths(decoder(ATTN_BF16, 0), lengths, LENGTH_SETS);
+    replays_with_lengths(decoder(ATTN_BF16, 0), false, lengths, LENGTH_SETS);
 }
 
 static void replays_packed(void)
@@ -128,7 +71,19 @@ static void replays_packed(void)
     attn_desc_t desc = decoder(ATTN_F16, 0);
     desc.varlen_q = 1;
     desc.total_q = desc.batch * desc.s_q;
-    replays_with_lengths(desc, lengths, LENGTH_SETS);
+    replays_with_lengths(desc, false, lengths, LENGTH_SETS);
+}
+
+static void replays_training(void)
+{
+    replays_with_lengths(decoder(ATTN_BF16, 0), true, lengths, LENGTH_SETS);
+}
+
+static void replays_deterministic_training(void)
+{
+    attn_desc_t desc = decoder(ATTN_F16, 0);
+    desc.deterministic = 1;
+    replays_with_lengths(desc, true, lengths, LENGTH_SETS);
 }
 
 static void test_graph_replay(void **state)
@@ -136,6 +91,8 @@ static void test_graph_replay(void **state)
     (void)state;
     IN_CHILD(replays_padded, cache_variable);
     IN_CHILD(replays_packed, cache_variable);
+    IN_CHILD(replays_training, cache_variable);
+    IN_CHILD(replays_deterministic_training, cache_variable);
 }
 
 // ---- streams, GPUs
@@ -148,22 +105,23 @@ static void runs_in_streams(void)
     enum { STREAMS = 3 };
     gpu_copy_open(0);
     cu_stream streams[STREAMS];
-    struct use uses[STREAMS];
+    gpu_use_t uses[STREAMS];
     for (int i = 0; i < STREAMS; i++) {
         const attn_desc_t desc = decoder(i < 2 ? ATTN_BF16 : ATTN_F16, 0);
-        const problem_options_t options = {.seed = 10 + (uint64_t)i};
+        const problem_options_t options = {.seed = 10 + (uint64_t)i, .backward = true};
         GPU(stream_create(&streams[i], 1));
-        use_create(&uses[i], &desc, &options);
+        gpu_use_create(&uses[i], &desc, &options);
     }
     for (int round = 0; round < ROUNDS; round++) {
         for (int i = 0; i < STREAMS; i++) {
-            use_run(&uses[i], uses[i < 2 ? 0 : i].plan, streams[i]);
+            gpu_use_run(&uses[i], &uses[i < 2 ? 0 : i], streams[i]);
         }
     }
     for (int i = 0; i < STREAMS; i++) {
         GPU(stream_wait(streams[i]));
-        use_judge(&uses[i]);
-        use_destroy(&uses[i]);
+        gpu_use_fetch(&uses[i]);
+        gpu_use_judge(&uses[i]);
+        gpu_use_destroy(&uses[i]);
     }
 }
 
@@ -178,7 +136,7 @@ static void test_streams(void **state)
 static void runs_on_all(void)
 {
     enum { GPUS_MAX = 8 };
-    struct use uses[GPUS_MAX];
+    gpu_use_t uses[GPUS_MAX];
     cu_stream streams[GPUS_MAX];
     int count = 0;
     attn_gpu_info_t info = {.struct_size = sizeof(info)};
@@ -187,20 +145,21 @@ static void runs_on_all(void)
         const attn_desc_t desc = decoder(count % 2 ? ATTN_F16 : ATTN_BF16, count);
         const problem_options_t options = {.seed = 20 + (uint64_t)count};
         GPU(stream_create(&streams[count], 1));
-        use_create(&uses[count], &desc, &options);
+        gpu_use_create(&uses[count], &desc, &options);
         count++;
     }
     for (int round = 0; round < ROUNDS; round++) {
         for (int i = 0; i < count; i++) {
             gpu_copy_open((i + 1) % count);
-            use_run(&uses[i], uses[i].plan, streams[i]);
+            gpu_use_run(&uses[i], &uses[i], streams[i]);
         }
     }
     for (int i = 0; i < count; i++) {
         gpu_copy_open(i);
         GPU(stream_wait(streams[i]));
-        use_judge(&uses[i]);
-        use_destroy(&uses[i]);
+        gpu_use_fetch(&uses[i]);
+        gpu_use_judge(&uses[i]);
+        gpu_use_destroy(&uses[i]);
     }
     printf("ran on %d GPU%s\n", count, count == 1 ? "" : "s at once");
 }
@@ -237,12 +196,13 @@ static void plans_without_memory(void)
         GPU(free(blocks[i]));
     }
     const problem_options_t options = {.seed = 30};
-    struct use use;
-    use_create(&use, &desc, &options);
-    use_run(&use, use.plan, NULL);
+    gpu_use_t use;
+    gpu_use_create(&use, &desc, &options);
+    gpu_use_run(&use, &use, NULL);
     gpu_copy_wait();
-    use_judge(&use);
-    use_destroy(&use);
+    gpu_use_fetch(&use);
+    gpu_use_judge(&use);
+    gpu_use_destroy(&use);
 }
 
 static void test_no_memory(void **state)
@@ -260,12 +220,13 @@ static void plans_and_runs(void)
     gpu_copy_open(0);
     const attn_desc_t desc = decoder(ATTN_BF16, 0);
     const problem_options_t options = {.seed = 40};
-    struct use use;
-    use_create(&use, &desc, &options);
-    use_run(&use, use.plan, NULL);
+    gpu_use_t use;
+    gpu_use_create(&use, &desc, &options);
+    gpu_use_run(&use, &use, NULL);
     gpu_copy_wait();
-    use_judge(&use);
-    use_destroy(&use);
+    gpu_use_fetch(&use);
+    gpu_use_judge(&use);
+    gpu_use_destroy(&use);
 }
 
 static void is_in_cache(void)
@@ -331,24 +292,6 @@ static int teardown(void **state)
     return system(command);
 }
 
-// This process must not touch the GPU: its children could not use it then.
-static int has_gpu(void)
-{
-    fflush(NULL);
-    const pid_t pid = fork();
-    if (pid == 0) {
-        const attn_desc_t desc = decoder(ATTN_BF16, 0);
-        const int is_able = attn_supports(NULL, &desc, ATTN_FORWARD) == ATTN_OK;
-        if (!is_able) {
-            printf("skipped: %s\n", attn_last_error());
-            fflush(NULL);
-        }
-        _exit(is_able ? 0 : 77);
-    }
-    int status = 0;
-    return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -356,5 +299,7 @@ int main(void)
         cmocka_unit_test(test_all_gpus),     cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_starts),
     };
-    return has_gpu() ? cmocka_run_group_tests_name("gpu_use", tests, setup, teardown) : 77;
+    return child_supports(decoder(ATTN_BF16, 0), ATTN_BACKWARD)
+               ? cmocka_run_group_tests_name("gpu_use", tests, setup, teardown)
+               : 77;
 }

@@ -18,6 +18,7 @@ typedef struct CUgraphExec_st *gpu_graph_exec;
     X(create_context, "cuCtxCreate_v2", (cu_context * context, uint32_t flags, cu_device device))  \
     X(destroy_context, "cuCtxDestroy_v2", (cu_context context))                                    \
     X(current, "cuCtxGetCurrent", (cu_context * context))                                          \
+    X(memory, "cuMemGetInfo_v2", (size_t * free_bytes, size_t * all_bytes))                        \
     X(stream_create, "cuStreamCreate", (cu_stream * stream, uint32_t flags))                       \
     X(stream_wait, "cuStreamSynchronize", (cu_stream stream))                                      \
     X(stream_destroy, "cuStreamDestroy_v2", (cu_stream stream))                                    \
