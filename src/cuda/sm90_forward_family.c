@@ -687,7 +687,8 @@ static attn_status_t forward_run(const attn_cuda_plan_t *cuda, const attn_desc_t
     const attn_gpu_grid_t grid = {.ctas = {ctas, 1, 1},
                                   .threads = (uint32_t)(config->warpgroups + 1) *
                                              ATTN_SM90_WARPGROUP_THREADS,
-                                  .shared_bytes = (uint32_t)forward_shared_bytes(config)};
+                                  .shared_bytes = (uint32_t)forward_shared_bytes(config),
+                                  .is_programmatic = attn_survey_is_needed(config)};
     return attn_gpu_launch(cuda->gpu, cuda->kernels[0], &grid, &params, stream);
 }
 

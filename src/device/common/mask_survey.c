@@ -5,6 +5,7 @@
 // A map of a broadcast mask is broadcast too: the mask of all heads is read once. Reading is all
 // that it costs, and a tile that both hides and shows is given up as soon as that is known.
 //
+// The main kernel starts while this one ends, and waits for it before it reads the map.
 // It also sets the main kernel's counter of tiles to 0, which would be a launch more.
 //
 //   who         a CTA for each 32 key blocks of a query tile, which are a pair of words of the map.
@@ -17,6 +18,7 @@
 // range changes nothing.
 #include "../../shared/gpu_survey_params.h"
 #include "../ptx/barrier.h"
+#include "../ptx/pdl.h"
 #include "../ptx/warp.h"
 #include "kernel.h"
 #include "tile_map.h"
@@ -200,6 +202,7 @@ ATTN_CFG_KERNEL(const GRID_CONSTANT attn_gpu_survey_params_t p)
     uint32_t smem = dynamic_smem();
     uint32_t lane = thread_idx() % 32;
     int64_t count = (int64_t)p.batch * p.heads * p.m_tiles * p.row_words;
+    griddep_launch_dependents();
     if (p.counter && block_idx_x() == 0 && thread_idx() == 0) {
         st_global_u32(p.counter, 0);
     }

@@ -42,6 +42,7 @@
 // What is exact and what is not: tensor-core rows with a NaN, an infinity or scores beyond 2^20 are
 // done again by careful_row.h. Everything else follows docs/semantics.md.
 #include "../common/kernel.h"
+#include "../ptx/pdl.h"
 #include "../ptx/register.h"
 #include "sm90_forward_compute.h"
 #include "sm90_forward_gather.h"
@@ -76,6 +77,9 @@ ATTN_CFG_KERNEL(const GRID_CONSTANT attn_gpu_forward_params_t p)
         init_barriers(smem);
     }
     cta_sync();
+    if (HAS_TILE_MAP) {
+        griddep_wait(); // the survey is over
+    }
     if (warpgroup == 0) {
         setmaxnreg_dec(ATTN_CFG_LOAD_REGISTERS);
         if (ATTN_CFG_GATHER && thread_idx() >= GATHER_WARP * 32) {
